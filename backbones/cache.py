@@ -1,0 +1,73 @@
+"""Keys and values of an open session: buffers allocated once, written in place, rolled back by a counter.
+
+Attention sees a view of the filled slots: nothing is concatenated per step, and nothing beyond the length is
+attended. All rows of the batch share one length (a guidance pair accepts alike).
+"""
+
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+class SlotLayer(CacheLayerMixin):
+    """One attention layer's keys and values, `[batch, heads, slots, head width]`."""
+
+    is_croppable = True
+    is_sliding = False
+
+    def __init__(self, slots: int) -> None:
+        super().__init__()
+        self.slots = slots
+        self.length = 0
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Allocates the buffers; transformers leaves their shape to the first keys and values."""
+        batch, heads, _, width = key_states.shape
+        self.keys = key_states.new_empty(batch, heads, self.slots, width)
+        self.values = value_states.new_empty(batch, heads, self.slots, value_states.shape[-1])
+        self.is_initialized = True
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
+        """Writes the new slots and returns views of everything filled so far."""
+        if self.keys is None or self.values is None:
+            self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None
+        assert self.values is not None
+        new = key_states.shape[-2]
+        self.keys.narrow(-2, self.length, new).copy_(key_states)
+        self.values.narrow(-2, self.length, new).copy_(value_states)
+        self.length += new
+        return self.keys.narrow(-2, 0, self.length), self.values.narrow(-2, 0, self.length)
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Forgets the last slots; the argument is minus their number, as transformers has it."""
+        if not 0 <= -tokens_to_remove <= self.length:
+            raise ValueError(f"expected minus 0 to {self.length} slots to remove, found {tokens_to_remove}")
+        self.length += tokens_to_remove
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self.length
+
+    def get_max_length(self) -> int:
+        return self.slots
+
+
+class SlotCache(Cache):
+    """The cache of a whole trunk: `layers` layers of `slots` slots each."""
+
+    def __init__(self, layers: int, slots: int) -> None:
+        super().__init__(layers=[SlotLayer(slots) for _ in range(layers)])
+
+    @property
+    def length(self) -> int:
+        """Filled slots."""
+        return self.get_seq_length()
+
+    def keep(self, length: int) -> None:
+        """Rolls every layer back to its first `length` slots."""
+        for layer in self.layers:
+            layer.crop(length - layer.get_seq_length())

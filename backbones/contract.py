@@ -1,0 +1,141 @@
+"""The one contract of every frozen image generator; nothing above this package knows a family.
+
+Callers see image tokens only, as codes `0..V-1` in raster order. Vocabulary offsets, size tokens, row
+ends, the guidance pair and padding stay inside.
+
+Shapes: `N` images, `G` guidance branches (2, or 1 without guidance; conditional rows first),
+`GN = G*N`, `T` tokens in a block, `D` width, `V` image codes, `P = rows*cols` positions of a grid.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The token grid of one image."""
+
+    rows: int
+    cols: int
+
+    @property
+    def size(self) -> int:
+        """Image tokens in the grid (`P`); row ends are not counted."""
+        return self.rows * self.cols
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How a token is drawn from logits: guidance, then temperature, top-k and top-p."""
+
+    guidance: float
+    """Classifier-free guidance scale g in `u + g*(c - u)`; 1 means no guidance."""
+    temperature: float = 1.0
+    """Divides the guided logits; 0 means greedy."""
+    top_k: int | None = None
+    """Keep the k most likely codes; none keeps all."""
+    top_p: float | None = None
+    """Keep the smallest set of codes with this mass; none keeps all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """N encoded prompts with their guidance branches, padded on the left."""
+
+    embeds: Float[Tensor, "GN L D"]
+    mask: Bool[Tensor, "GN L"]
+    images: int
+    """N; `embeds` holds G*N rows, conditional ones first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one trunk call returns; entry t of a block predicts the image token after it."""
+
+    hidden: Float[Tensor, "GN T D"]
+    """Trunk output before the final norm (the emission states of the next tokens)."""
+    logits: Float[Tensor, "GN T V"]
+    """`head(hidden)`, in fp32."""
+
+
+class Backbone(ABC):
+    """A frozen generator. `begin` opens a session of N images; `forward` and `keep` move its cache."""
+
+    name: str
+    grid: Grid
+    codes: int
+    """V, the number of image codes."""
+    width: int
+    """D, the width of a state."""
+    sampling: Sampling
+    """The family's official sampling settings."""
+    fingerprint: str
+    """Hash over weights, codebook, grid, norm tap and dtype: what a head bundle is tied to."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device: ...
+
+    @property
+    @abstractmethod
+    def dtype(self) -> torch.dtype:
+        """The trunk's dtype, and so that of `hidden`."""
+
+    @abstractmethod
+    def to(self, device: torch.device | str) -> "Backbone":
+        """Moves the weights; any open session is closed."""
+
+    @abstractmethod
+    def encode(self, prompts: Sequence[str], guided: bool = True) -> Prompt:
+        """Encodes prompts; the last position of each row predicts image token 0.
+
+        `guided=False` leaves the unconditional branch out (G = 1).
+
+        Raises:
+            RowcastError: if a prompt is empty, too long or holds what the model cannot take.
+        """
+
+    @abstractmethod
+    def begin(self, prompt: Prompt) -> Step:
+        """Prefill: a fresh session for `prompt`; `T = 1`, the emission state of image token 0."""
+
+    @abstractmethod
+    def forward(self, tokens: Int[Tensor, "N T"]) -> Step:
+        """Appends T image tokens to the session; entry t predicts image token n+t+1."""
+
+    @abstractmethod
+    def keep(self, length: int) -> None:
+        """Rolls the session back to its first `length` image tokens."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Image tokens in the open session's cache."""
+
+    @abstractmethod
+    def embed(self, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
+        """What the trunk is fed for image tokens."""
+
+    @abstractmethod
+    def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
+        """Final norm, then the image slice of the output layer, in fp32: the only way to logits."""
+
+    @abstractmethod
+    def codebook(self) -> Float[Tensor, "V d"]:
+        """Decoder-side code vectors."""
+
+    @abstractmethod
+    def decode(self, tokens: Int[Tensor, "N P"]) -> UInt8[Tensor, "N 3 H W"]:
+        """Pixels; the VQ decoder runs in fp32."""
+
+    @abstractmethod
+    def states(self, prompt: Prompt, tokens: Int[Tensor, "N P"]) -> Float[Tensor, "GN P D"]:
+        """Emission states of whole images by one teacher-forced forward; entry p emits token p.
+
+        Does not touch an open session.
+        """

@@ -1,0 +1,12 @@
+"""Every tensor signature is checked at run time in tests (jaxtyping with beartype)."""
+
+import os
+
+os.environ.setdefault("WANDB_MODE", "disabled")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from jaxtyping import install_import_hook
+
+install_import_hook(
+    ["backbones", "heads", "decoding", "data", "checkpoints", "train", "eval"], "beartype.beartype"
+)
