@@ -100,9 +100,11 @@ def garment_and_colours(
 @torch.no_grad()
 def features(backbone: Backbone, images: UInt8[Tensor, "N 3 32 32"]) -> Float[Tensor, "N F"]:
     """VQ-encoder latents, averaged over 2x2 tokens: 8 channels of 8x8 (F = 512)."""
-    from backbones.pocket.backbone import vq_encoder
+    from backbones.janus import Janus
+    from backbones.pocket.train_tokenizer import encode
 
-    latents = [vq_encoder(backbone, 2 * part.float() / 255 - 1) for part in images.split(64)]
+    assert isinstance(backbone, Janus)
+    latents = [encode(backbone.vq, 2 * part.float() / 255 - 1) for part in images.split(64)]
     return nn.functional.avg_pool2d(torch.cat(latents), 2).flatten(1)
 
 

@@ -25,6 +25,7 @@ from backbones.pocket.train_tokenizer import draw, tokenize, train_tokenizer
 from backbones.pocket.train_trunk import draw_batch, token_loss, train_trunk
 
 SEED = 1
+INITIAL_SEED = 0
 SHEET_IMAGES = 512
 FIGURES_FILE = "pretraining.json"
 
@@ -34,7 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=DEBIAN_FOLDER, help="folder with the four IDX files")
     parser.add_argument("--out", type=Path, default=Path("outputs/pocket-weights"), help="folder to write")
     parser.add_argument("--tokenizer-steps", type=int, default=1600, help="of 32 images")
-    parser.add_argument("--trunk-steps", type=int, default=6000, help="of 32 images")
+    parser.add_argument("--trunk-steps", type=int, default=4500, help="of 32 images")
     parser.add_argument("--classifier-steps", type=int, default=1500, help="of 128 images")
     return parser.parse_args()
 
@@ -48,7 +49,7 @@ def pretrain(options: argparse.Namespace) -> None:
     def stage(name: str, steps: int) -> Stage:
         return Stage(name=name, steps=steps, seed=SEED, folder=state)
 
-    model, tokenizer, network = untrained(SEED), text_tokenizer(), GarmentClassifier()
+    model, tokenizer, network = untrained(INITIAL_SEED), text_tokenizer(), GarmentClassifier()
     train_tokenizer(model.model.vqmodel, train, stage("tokenizer", options.tokenizer_steps))
     train_trunk(model, tokenizer, train, stage("trunk", options.trunk_steps))
     train_classifier(network, train, stage("classifier", options.classifier_steps))

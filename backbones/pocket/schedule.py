@@ -4,7 +4,6 @@ Every random draw of a step comes from `batch_generator(seed, step)`, so a resum
 exactly what an uninterrupted one would have seen.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
-
-SAVE_EVERY = 250
 
 
 def batch_generator(seed: int, step: int) -> torch.Generator:
@@ -29,6 +26,7 @@ class Stage:
     steps: int
     seed: int
     folder: Path
+    save_every: int = 250
     step: int = 0
     _bar: tqdm | None = field(default=None, repr=False)
 
@@ -54,7 +52,7 @@ class Stage:
                 yield self.step
                 self.step += 1
                 self._bar.update()
-                if self.step % SAVE_EVERY == 0 or self.step == self.steps:
+                if self.step % self.save_every == 0 or self.step == self.steps:
                     self._save(modules, optimiser, buffers)
 
     def set_rate(
@@ -81,4 +79,4 @@ class Stage:
         }
         temporary = self.path.with_suffix(".tmp")
         torch.save({**state, **buffers}, temporary)
-        os.replace(temporary, self.path)
+        temporary.replace(self.path)

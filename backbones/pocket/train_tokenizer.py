@@ -89,9 +89,7 @@ def reconstruction_loss(
     return l1_loss(painted, pixels) + mse_loss(painted, pixels) + edges
 
 
-def latent_pool(
-    vq: JanusVQVAE, photographs: Photographs, generator: torch.Generator
-) -> Float[Tensor, "P 8"]:
+def latent_pool(vq: JanusVQVAE, photographs: Photographs, generator: torch.Generator) -> Float[Tensor, "P 8"]:
     """Latents of 256 images to place codes on."""
     latents = encode(vq, 2 * draw(photographs, 256, generator) - 1)
     return latents.permute(0, 2, 3, 1).flatten(0, 2)

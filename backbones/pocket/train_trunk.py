@@ -119,8 +119,12 @@ def train_trunk(
     """Trains the trunk in place for `stage.steps` steps, from wherever `stage` was interrupted."""
     initialise(model)
     optimiser = MuonAndAdamW(model)
-    model.model.language_model.train()
     core = model.model
+    core.language_model.train()
+    # On a CPU, bf16 matrix products beat the fused attention kernel, and compiling saves a fifth.
+    core.language_model.set_attn_implementation("eager")
+    run_trunk = core.language_model.forward
+    core.language_model.forward = torch.compile(run_trunk)
     parts = {
         "trunk": core.language_model,
         "embeddings": core.generation_embeddings,
@@ -139,4 +143,6 @@ def train_trunk(
         torch.nn.utils.clip_grad_norm_(trained_parameters(model), 1.0)
         optimiser.step()
         stage.report(step, loss=loss.item())
+    core.language_model.forward = run_trunk
+    core.language_model.set_attn_implementation("sdpa")
     model.eval()
