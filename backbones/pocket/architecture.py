@@ -12,6 +12,7 @@ from transformers.models.janus.configuration_janus import JanusVisionConfig, Jan
 from backbones.pocket.photographs import COLOUR_NAMES, GARMENTS
 
 BOS, PAD, BOI = "<s>", "<pad>", "<begin_of_image>"
+PAD_ID = 1
 ROWS = COLS = 16
 CODES = 512
 WIDTH = 192
@@ -36,18 +37,17 @@ def text_tokenizer() -> PreTrainedTokenizerFast:
 
 def configuration() -> JanusConfig:
     """Janus at pocket size: 192 wide, 6 layers, 16x16 tokens of 512 codes for 32x32 pixels."""
-    tokenizer = text_tokenizer()
     text = LlamaConfig(
-        vocab_size=len(tokenizer),
+        vocab_size=len(text_tokenizer()),
         hidden_size=WIDTH,
         intermediate_size=512,
         num_hidden_layers=6,
         num_attention_heads=3,
         num_key_value_heads=3,
         max_position_embeddings=512,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.pad_token_id,
+        pad_token_id=PAD_ID,
+        bos_token_id=0,
+        eos_token_id=PAD_ID,
     )
     # The vision encoder (image understanding) is never used here: as small as the class allows.
     vision = JanusVisionConfig(

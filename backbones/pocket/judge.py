@@ -28,17 +28,17 @@ class GarmentClassifier(nn.Sequential):
     """A small convolutional network: 32x32 pixels to ten garments."""
 
     def __init__(self) -> None:
-        def block(inner: int, outer: int) -> list[nn.Module]:
-            return [nn.Conv2d(inner, outer, 3, padding=1, bias=False), nn.BatchNorm2d(outer), nn.ReLU()]
+        def block(inner: int, outer: int, side: int = 3, stride: int = 1) -> list[nn.Module]:
+            convolution = nn.Conv2d(inner, outer, side, stride=stride, padding=1, bias=False)
+            return [convolution, nn.BatchNorm2d(outer), nn.ReLU()]
 
         super().__init__(
-            *block(3, 32),
-            *block(32, 32),
-            nn.MaxPool2d(2),
-            *block(32, 64),
+            *block(3, 48, side=4, stride=2),
+            *block(48, 64),
             *block(64, 64),
             nn.MaxPool2d(2),
             *block(64, 128),
+            *block(128, 128),
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),
             nn.Linear(512, len(GARMENTS)),

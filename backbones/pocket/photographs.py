@@ -80,7 +80,7 @@ def parse_caption(prompt: str) -> tuple[int, int, int]:
         found = GARMENTS.index(noun), COLOUR_NAMES.index(tint), COLOUR_NAMES.index(background)
     except ValueError:
         raise RowcastError(
-            f"expected a prompt such as {caption(7, 0, 5)!r}, found {prompt!r}: only such prompts can be scored"
+            f"expected a prompt such as {caption(7, 0, 5)!r}, found {prompt!r}: only these can be scored"
         ) from None
     return found
 
@@ -106,7 +106,7 @@ def _read_idx(folder: Path, name: str, shape: tuple[int, ...]) -> np.ndarray:
     else:
         raise RowcastError(
             f"expected {name}.gz in {folder}, found no such file: "
-            "install Debian's dataset-fashion-mnist or pass --data with a folder that holds the four IDX files"
+            "install Debian's dataset-fashion-mnist or pass --data with a folder of the four IDX files"
         )
     header = 4 + 4 * len(shape)
     found = struct.unpack(f">{len(shape)}i", raw[4:header]) if len(raw) >= header else ()

@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import cast
 
 import torch
 from transformers import JanusForConditionalGeneration, PreTrainedTokenizerBase
@@ -36,7 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("outputs/pocket-weights"), help="folder to write")
     parser.add_argument("--tokenizer-steps", type=int, default=1600, help="of 32 images")
     parser.add_argument("--trunk-steps", type=int, default=4500, help="of 32 images")
-    parser.add_argument("--classifier-steps", type=int, default=1500, help="of 128 images")
+    parser.add_argument("--classifier-steps", type=int, default=1200, help="of 128 images")
     return parser.parse_args()
 
 
@@ -91,7 +92,8 @@ def reconstruction_psnr(model: JanusForConditionalGeneration, photographs: Photo
     """Peak signal-to-noise ratio in dB of 256 test images through the tokenizer and back."""
     pixels = draw(photographs, 256, batch_generator(SEED + 20, 0))
     vq = model.model.vqmodel
-    painted = (vq.decode(tokenize(vq, pixels)).clamp(-1, 1) + 1) / 2
+    codes = cast(torch.LongTensor, tokenize(vq, pixels))
+    painted = (vq.decode(codes).clamp(-1, 1) + 1) / 2
     return float(-10 * torch.nn.functional.mse_loss(painted, pixels).log10())
 
 
@@ -105,7 +107,8 @@ def export(
     """Writes the checkpoint (bf16), the classifier and a sheet of real test images."""
     from safetensors.torch import save_file
 
-    model.to(torch.bfloat16).save_pretrained(out)
+    torch.nn.Module.to(model, torch.bfloat16)
+    model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     halves = {k: v.half() for k, v in network.state_dict().items() if v.is_floating_point()}
     save_file(halves, out / CLASSIFIER_FILE)

@@ -15,6 +15,8 @@ def train_classifier(network: GarmentClassifier, photographs: Photographs, stage
     """Trains on real tinted photographs, mirrored and lightly blurred or not, in place."""
     optimiser = torch.optim.AdamW(network.parameters(), lr=PEAK_RATE, weight_decay=0.02)
     network.train()
+    # Twice as fast on a CPU.
+    network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     for step in stage.resume({"classifier": network}, optimiser, {}):
         stage.set_rate(optimiser, PEAK_RATE, warm_up=50, decay_from=0.3)
         generator = batch_generator(stage.seed, step)
@@ -24,7 +26,9 @@ def train_classifier(network: GarmentClassifier, photographs: Photographs, stage
             pixels = torch.nn.functional.avg_pool2d(pixels, 3, stride=1, padding=1, count_include_pad=False)
         if step // 2 % 2:
             pixels = pixels.flip(-1)
-        loss = cross_entropy(network(pixels), photographs.garment[index])
+        with torch.autocast("cpu", torch.bfloat16):
+            scores = network(pixels)
+        loss = cross_entropy(scores.float(), photographs.garment[index])
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import JanusForConditionalGeneration, PreTrainedTokenizerBase
 
+from backbones.pocket.architecture import PAD_ID
 from backbones.pocket.photographs import Photographs, caption, draw_colours, tint
 from backbones.pocket.prompt import left_padded, prompt_ids, unconditional_ids
 from backbones.pocket.schedule import Stage, batch_generator
@@ -75,7 +76,7 @@ def token_loss(
 ) -> Float[Tensor, ""]:
     """Mean negative log-likelihood of `codes` in nats per token, given prompt id rows."""
     core = model.model
-    ids, mask = left_padded(rows, model.config.text_config.pad_token_id)
+    ids, mask = left_padded(rows, PAD_ID)
     image = core.generation_aligner(core.generation_embeddings(codes[:, :-1]))
     embeds = torch.cat([core.language_model.embed_tokens(ids), image], 1)
     full = torch.cat([mask, mask.new_ones(image.shape[:2])], 1)
@@ -104,7 +105,7 @@ def draw_batch(
     rows = []
     for g, c, b, drop in zip(*(t.tolist() for t in (garment, colour, background, dropped)), strict=True):
         ids = prompt_ids(tokenizer, caption(g, c, b))
-        rows.append(unconditional_ids(ids, model.config.text_config.pad_token_id) if drop else ids)
+        rows.append(unconditional_ids(ids, PAD_ID) if drop else ids)
     with torch.no_grad():
         codes = tokenize(model.model.vqmodel, tint(photographs.grey[index], colour, background))
     return rows, codes

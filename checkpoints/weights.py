@@ -1,0 +1,87 @@
+"""`heads.safetensors` of a head bundle: the heads alone, checked before anything is allocated."""
+
+import hashlib
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from backbones.errors import RowcastError
+from checkpoints.config import STORED_DTYPES, HeadFacts
+from heads.bank import HeadBank
+
+WEIGHTS_FILE = "heads.safetensors"
+
+
+def write_weights(path: Path, bank: HeadBank) -> None:
+    """Writes the weights of `bank`, and nothing else, to `path`.
+
+    Raises:
+        OSError: if the disk refuses.
+    """
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in bank.state_dict().items()}
+    try:
+        save_file(tensors, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_weights(path: Path, facts: HeadFacts, sha256: str) -> HeadBank:
+    """The heads that `facts` describe, with the weights of `path`, on the CPU.
+
+    Raises:
+        RowcastError: if the file is missing, truncated, altered, or holds other tensors.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            found = {name: f"{entry.get_dtype()} {entry.get_shape()}" for name, entry in header.items()}
+            bank = _bank_without_memory(path, facts)
+            _check_header(path, found, bank)
+            if sha256_of(path) != sha256:
+                raise _unfit(path, "altered bytes")
+            bank.to_empty(device="cpu")
+            bank.load_state_dict({name: file.get_tensor(name) for name in found})
+    except (OSError, SafetensorError) as error:
+        raise _unfit(path, str(error)) from error
+    return bank
+
+
+def _bank_without_memory(path: Path, facts: HeadFacts) -> HeadBank:
+    """The bank that a config promises, on the meta device: shapes without storage."""
+    size = path.stat().st_size
+    # Every unit of every head has weights in the file: a config that promises more is not even built.
+    units = min(facts.hidden * facts.width, 2.0 * size)
+    if (facts.horizontal + facts.vertical) * max(1, round(units)) > size:
+        raise _unfit(path, f"a file of {size} bytes")
+    if facts.dtype not in STORED_DTYPES:
+        raise _unfit(path, f"dtype {facts.dtype!r} in the config")
+    with torch.device("meta"):
+        return HeadBank(facts.width, facts.horizontal, facts.vertical, facts.hidden).to(
+            getattr(torch, facts.dtype)
+        )
+
+
+def _check_header(path: Path, found: dict[str, str], bank: HeadBank) -> None:
+    """Refuses a file whose tensors are not those of `bank` in name, dtype and shape."""
+    expected = {
+        name: f"{STORED_DTYPES[str(tensor.dtype).removeprefix('torch.')]} {list(tensor.shape)}"
+        for name, tensor in bank.state_dict().items()
+    }
+    for name in sorted(expected.keys() | found.keys()):
+        have, want = found.get(name, "nothing"), expected.get(name, "nothing")
+        if have != want:
+            raise _unfit(path, f"{have} in place of {want} at {name!r}")
+
+
+def _unfit(path: Path, found: str) -> RowcastError:
+    return RowcastError(
+        f"expected in {path} the weights that its config.json describes, found {found}; copy the bundle again"
+    )
