@@ -60,14 +60,15 @@ class SlotCache(Cache):
     """The cache of a whole trunk: `layers` layers of `slots` slots each."""
 
     def __init__(self, layers: int, slots: int) -> None:
-        super().__init__(layers=[SlotLayer(slots) for _ in range(layers)])
+        self._layers = [SlotLayer(slots) for _ in range(layers)]
+        super().__init__(layers=[*self._layers])
 
     @property
     def length(self) -> int:
         """Filled slots."""
-        return self.get_seq_length()
+        return self._layers[0].length
 
     def keep(self, length: int) -> None:
         """Rolls every layer back to its first `length` slots."""
-        for layer in self.layers:
-            layer.crop(length - layer.get_seq_length())
+        for layer in self._layers:
+            layer.crop(length - layer.length)

@@ -7,9 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
-def left_padded(
-    rows: Sequence[Sequence[int]], pad: int
-) -> tuple[Int[Tensor, "B L"], Bool[Tensor, "B L"]]:
+def left_padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Int[Tensor, "B L"], Bool[Tensor, "B L"]]:
     """Rows of ids as one batch and its mask (true where a row has a token)."""
     length = max(map(len, rows))
     ids = torch.tensor([[pad] * (length - len(row)) + list(row) for row in rows])

@@ -1,43 +1,26 @@
 """What every transformers-based family shares: one frozen Llama-like trunk behind the backbone contract.
 
-A family adds its prompt format, its codebook and its pixel decoder; the session, the guidance pair, left
-padding, row ends and the pre-norm tap are here, once.
-
-The trunk runs with its final norm taken out, so that it returns pre-norm states; `head` applies the norm.
-A row end is a suffix of the last token of its row: it rides in the same forward, and that token's entry is
-the state at the row end, because that position predicts the next image token.
+A family adds its prompt format, its codebook and its pixel decoder; sessions, the guidance pair, left
+padding, row ends and the pre-norm tap are shared. The trunk runs with its final norm taken out, so that it
+returns pre-norm states; `head` applies the norm.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
-from backbones.cache import SlotCache
 from backbones.contract import Backbone, Grid, Prompt, Sampling, Step
 from backbones.errors import RowcastError
 from backbones.fingerprint import fingerprint
 from backbones.padding import left_padded
-
-
-@dataclass
-class _Session:
-    """The images being painted: their cache and, per slot, position ids and padding."""
-
-    cache: SlotCache
-    prompt: int
-    """Slots of the prompt, padding included."""
-    branches: int
-    positions: Int[Tensor, "B S"]
-    """B is 1 where no row is padded."""
-    visible: Bool[Tensor, "GN 1 1 S"] | None
-    """None where no row is padded."""
-    length: int = 0
-    """Image tokens in the cache."""
+from backbones.session import Session, open_session
+from backbones.slots import Slots
 
 
 class SharedTrunk(Backbone):
@@ -47,8 +30,8 @@ class SharedTrunk(Backbone):
         self,
         *,
         name: str,
-        trunk: nn.Module,
-        image_head: Callable[[Float[Tensor, "*B D"]], Float[Tensor, "*B V"]],
+        trunk: PreTrainedModel,
+        image_head: nn.Module,
         image_table: Float[Tensor, "V D"],
         grid: Grid,
         sampling: Sampling,
@@ -56,29 +39,172 @@ class SharedTrunk(Backbone):
         hashed: Mapping[str, nn.Module],
         row_end: Float[Tensor, " D"] | None = None,
     ) -> None:
-        """Takes over `trunk`, whose `norm` becomes the identity.
+        """Takes `trunk` over: its `norm` becomes the identity.
 
         Args:
             name: the family's name.
-            trunk: transformers decoder with `norm`, `layers` and text embeddings.
+            trunk: decoder with a final `norm` and text embeddings.
             image_head: normed states to logits of the image codes.
             image_table: what the trunk is fed for each image code.
             grid: token grid of an image.
             sampling: official sampling settings.
             pad: id that fills short prompts up.
-            hashed: further modules whose weights the fingerprint covers (head, image embeddings, codebook).
+            hashed: modules beside the trunk and the head whose weights the fingerprint covers.
             row_end: embedding of the forced token after each row, if the family has one.
         """
         self.name, self.grid, self.sampling = name, grid, sampling
         self.codes, self.width = image_table.shape
-        self._norm = trunk.norm
-        self._hashed = {"trunk": trunk, "norm": trunk.norm, **hashed}
+        # The boolean masks built here are silently wrong in any other attention implementation.
+        trunk.set_attn_implementation("sdpa")
+        self._norm = trunk.get_submodule("norm")
         trunk.norm = nn.Identity()
-        self._trunk = trunk.eval().requires_grad_(False)
-        self._image_head = image_head
-        self._text = trunk.get_input_embeddings()
+        self._trunk, self._image_head = trunk, image_head
+        self._hashed = {"trunk": trunk, "norm": self._norm, "head": image_head, **hashed}
+        for module in self._hashed.values():
+            module.eval().requires_grad_(False)
         self._pad = pad
-        self._row_ends = row_end is not None
+        self._slots = Slots(grid=grid, row_ends=row_end is not None)
         # The row end is one more row of the table: code V.
-        self._table = image_table if row_end is None else torch.cat([image_table, row_end[None]])
-        self._session: _Session | None = None
+        table = image_table if row_end is None else torch.cat([image_table, row_end[None]])
+        self._table = table.detach()
+        self._session: Session | None = None
+
+    @abstractmethod
+    def prompt_ids(self, prompt: str) -> list[int]:
+        """Token ids of one prompt; the last one predicts image token 0."""
+
+    @abstractmethod
+    def unconditional_ids(self, ids: list[int]) -> list[int]:
+        """Token ids of the unconditional branch beside a prompt's `ids`."""
+
+    @cached_property
+    def fingerprint(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return fingerprint(self._hashed, self.grid, self.dtype)
+
+    @property
+    def device(self) -> torch.device:
+        return self._table.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._table.dtype
+
+    def to(self, device: torch.device | str) -> "SharedTrunk":
+        for module in self._hashed.values():
+            module.to(device)
+        self._table = self._table.to(device)
+        self._session = None
+        return self
+
+    @property
+    def length(self) -> int:
+        return self._open().length
+
+    @torch.no_grad()
+    def encode(self, prompts: Sequence[str], guided: bool = True) -> Prompt:
+        rows = [self.prompt_ids(prompt) for prompt in prompts]
+        if guided:
+            rows += [self.unconditional_ids(row) for row in rows]
+        ids, mask = left_padded(rows, self._pad)
+        embeds = self._trunk.get_input_embeddings()(ids.to(self.device))
+        return Prompt(embeds=embeds, mask=mask.to(self.device), images=len(prompts))
+
+    @torch.no_grad()
+    def begin(self, prompt: Prompt) -> Step:
+        self._session = self._new_session(prompt)
+        hidden = self._run(self._session, prompt.embeds, 0)[:, -1:]
+        return Step(hidden=hidden, logits=self.head(hidden))
+
+    @torch.no_grad()
+    def forward(self, tokens: Int[Tensor, "N T"]) -> Step:
+        session = self._open()
+        start, end = session.length, session.length + tokens.shape[1]
+        if end > self.grid.size:
+            raise RowcastError(
+                f"expected at most {self.grid.size} image tokens ({self.grid.rows}x{self.grid.cols}), "
+                f"found {end}: shorten the block or begin a new image"
+            )
+        embeds, entries = self._lay_out(session, tokens, start)
+        hidden = self._run(session, embeds, session.prompt + self._slots.before(start))
+        if entries is not None:
+            hidden = hidden[:, entries]
+        session.length = end
+        return Step(hidden=hidden, logits=self.head(hidden))
+
+    def keep(self, length: int) -> None:
+        session = self._open()
+        if not 0 <= length <= session.length:
+            raise RowcastError(
+                f"expected to keep 0 to {session.length} image tokens, found {length}: "
+                "only tokens in the cache can be kept"
+            )
+        session.cache.keep(session.prompt + self._slots.before(length))
+        session.length = length
+
+    def embed(self, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
+        return self._table[tokens]
+
+    @torch.no_grad()
+    def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
+        with self._own_precision():
+            return self._image_head(self._norm(hidden)).float()
+
+    @torch.no_grad()
+    def states(self, prompt: Prompt, tokens: Int[Tensor, "N P"]) -> Float[Tensor, "GN P D"]:
+        self.check_images(tokens)
+        session = self._new_session(prompt)
+        image, entries = self._lay_out(session, tokens[:, :-1], 0)
+        embeds = torch.cat([prompt.embeds, image], 1)
+        hidden = self._run(session, embeds, 0, cached=False)[:, session.prompt - 1 :]
+        if entries is None:
+            return hidden.contiguous()
+        return hidden[:, torch.cat([entries.new_zeros(1), entries + 1])]
+
+    def check_images(self, tokens: Int[Tensor, "N P"]) -> None:
+        """Raises RowcastError unless `tokens` are whole images of known codes."""
+        if tokens.shape[1] != self.grid.size:
+            raise RowcastError(
+                f"expected {self.grid.size} tokens an image ({self.grid.rows}x{self.grid.cols}), "
+                f"found {tokens.shape[1]}: pass whole images"
+            )
+        low, high = int(tokens.min()), int(tokens.max())
+        if low < 0 or high >= self.codes:
+            raise RowcastError(
+                f"expected image codes 0 to {self.codes - 1}, found {low} to {high}: "
+                "these tokens belong to another backbone"
+            )
+
+    def _open(self) -> Session:
+        if self._session is None:
+            raise RowcastError("expected an open session, found none: call begin(prompt) first")
+        return self._session
+
+    def _new_session(self, prompt: Prompt) -> Session:
+        layers = self._trunk.config.num_hidden_layers
+        return open_session(prompt, layers, self._slots.before(self.grid.size))
+
+    def _lay_out(
+        self, session: Session, tokens: Int[Tensor, "N T"], start: int
+    ) -> tuple[Float[Tensor, "GN W D"], Int[Tensor, " T"] | None]:
+        """What the trunk is fed for image tokens `start..`, in every branch, and which slots are entries."""
+        ids, entries = self._slots.place(tokens, start, row_end=self.codes)
+        return self._table[ids].repeat(session.branches, 1, 1), entries
+
+    def _run(
+        self, session: Session, embeds: Float[Tensor, "GN W D"], past: int, cached: bool = True
+    ) -> Float[Tensor, "GN W D"]:
+        """Feeds W slots after the `past` ones of the session; pre-norm states."""
+        end = past + embeds.shape[1]
+        with self._own_precision():
+            return self._trunk(
+                inputs_embeds=embeds,
+                attention_mask=session.attention(past, end),
+                position_ids=session.positions[:, past:end],
+                cache=session.cache if cached else None,
+                use_cache=cached,
+            ).last_hidden_state
+
+    def _own_precision(self) -> AbstractContextManager:
+        """Keeps the caller's autocast (mixed-precision training) away from the frozen weights."""
+        kind = self._table.device.type
+        return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()

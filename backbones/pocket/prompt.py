@@ -1,12 +1,8 @@
 """The pocket model's prompt format, the same in pretraining and in use.
 
-`<s> a red sneaker on blue <begin_of_image>`; unconditional: every id between the first and the last
-replaced by the pad id and attended, as Janus does it. Batches are padded on the left.
+`<s> a red sneaker on blue <begin_of_image>`, whole words only.
 """
 
-import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from backbones.errors import RowcastError
@@ -35,16 +31,3 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
     ids = tokenizer.convert_tokens_to_ids([str(tokenizer.bos_token), *words, BOI])
     assert isinstance(ids, list)
     return ids
-
-
-def unconditional_ids(ids: list[int], pad: int) -> list[int]:
-    """The same prompt with its words replaced by pads."""
-    return [ids[0], *[pad] * (len(ids) - 2), ids[-1]]
-
-
-def left_padded(rows: list[list[int]], pad: int) -> tuple[Int[Tensor, "B L"], Bool[Tensor, "B L"]]:
-    """Rows of different lengths as one batch and its mask (true where a row has a token)."""
-    length = max(map(len, rows))
-    ids = torch.tensor([[pad] * (length - len(row)) + row for row in rows])
-    mask = torch.tensor([[False] * (length - len(row)) + [True] * len(row) for row in rows])
-    return ids, mask

@@ -10,9 +10,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import JanusForConditionalGeneration, PreTrainedTokenizerBase
 
+from backbones.janus import unconditional_ids
+from backbones.padding import left_padded
 from backbones.pocket.architecture import PAD_ID
 from backbones.pocket.photographs import Photographs, caption, draw_colours, tint
-from backbones.pocket.prompt import left_padded, prompt_ids, unconditional_ids
+from backbones.pocket.prompt import prompt_ids
 from backbones.pocket.schedule import Stage, batch_generator
 from backbones.pocket.train_tokenizer import tokenize
 
