@@ -102,14 +102,6 @@ def unconditional_ids(ids: list[int], pad: int) -> list[int]:
     return [ids[0], *[pad] * (len(ids) - 2), ids[-1]]
 
 
-def unconditional_ids(ids: list[int], pad: int) -> list[int]:
-    """A prompt with all but its first and last id replaced by pads.
-
-    The pads are attended: not the padding of short prompts, though it is the same id.
-    """
-    return [ids[0], *[pad] * (len(ids) - 2), ids[-1]]
-
-
 def pro_prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
     """Janus-Pro's prompt: begin of sentence, one user turn, then the begin-of-image token.
 

@@ -1,0 +1,30 @@
+"""Makes rollouts: images that the backbone samples for itself, to train draft heads on.
+
+python -m data                                                  (the pocket model, on a laptop's CPU)
+python -m data model=pocket rollouts.images=2000 rollouts.prompts=prompts.txt
+"""
+
+from conf.launch import launch
+from conf.schema import DataJob
+
+
+def run(job: DataJob) -> None:
+    """Makes what is missing of the set, checks all of it and says where it is."""
+    from dataclasses import asdict, replace
+
+    from backbones.registry import load_backbone, rollout_prompts
+    from data.rollout import make_rollouts
+    from decoding.prompts import read_prompts
+
+    options = asdict(job.rollouts)
+    file = options.pop("prompts")
+    prompts = read_prompts(file) if file else rollout_prompts(job.model.name)
+    backbone = load_backbone(**asdict(job.model))
+    overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
+    rollouts = make_rollouts(backbone, prompts, sampling=replace(backbone.sampling, **overrides), **options)
+    rollouts.verify()
+    print(f"{len(rollouts)} rollouts of {backbone.name}, every shard verified: {rollouts.folder}")
+
+
+if __name__ == "__main__":
+    launch("data", DataJob, run)

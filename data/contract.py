@@ -1,0 +1,106 @@
+"""What a set of rollouts was made with: `contract.json`, written once and compared at every later use.
+
+Two images may stand in one set only if everything here is equal, so a set never mixes two models,
+two samplings or two prompt lists.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from backbones.contract import Backbone, Grid, Sampling
+from backbones.errors import RowcastError
+from data.durable import disk_errors, write_durably
+
+SCHEMA = 1
+FILE = "contract.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """The facts that all images of a set share."""
+
+    schema: int = SCHEMA
+    """Version of the files' layout."""
+    backbone: str
+    fingerprint: str
+    """`Backbone.fingerprint`: weights, codebook, grid, norm tap and dtype."""
+    grid: Grid
+    codes: int
+    """V, so a stored token is in `0..V-1`."""
+    sampling: Sampling
+    seed: int
+    prompts: str
+    """Hash of the set of prompts; the order of a prompt list does not matter."""
+
+    @classmethod
+    def of(cls, backbone: Backbone, sampling: Sampling, seed: int, prompts: Sequence[str]) -> "Contract":
+        """The contract of rollouts that would be made now."""
+        return cls(
+            backbone=backbone.name,
+            fingerprint=backbone.fingerprint,
+            grid=backbone.grid,
+            codes=backbone.codes,
+            sampling=sampling,
+            seed=seed,
+            prompts=hashlib.sha256(json.dumps(sorted(set(prompts))).encode()).hexdigest(),
+        )
+
+    def check(self, folder: Path, wanted: "Contract") -> None:
+        """Compares with what a caller needs.
+
+        Raises:
+            RowcastError: if a field differs; every differing field is named with both values.
+        """
+        made, needed = _flat(asdict(self)), _flat(asdict(wanted))
+        differing = [name for name in needed if made.get(name) != needed[name]]
+        if differing:
+            parts = ", ".join(f"{name} {needed[name]!r} (found {made.get(name)!r})" for name in differing)
+            raise RowcastError(
+                f"expected rollouts with {parts} in {folder / FILE}: "
+                "set another rollouts.folder, or give the options that the folder was made with"
+            )
+
+
+def read_contract(folder: Path) -> Contract:
+    """Reads the contract of a folder of rollouts.
+
+    Raises:
+        RowcastError: if there is none, or if it is not one of this version.
+    """
+    path = folder / FILE
+    try:
+        record = json.loads(path.read_bytes())
+        schema = record["schema"]
+    except FileNotFoundError:
+        raise RowcastError(
+            f"expected rollouts in {folder}, found no {FILE}: run `python -m data rollouts.folder={folder}`"
+        ) from None
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise RowcastError(
+            f"expected a rollout contract in {path}, found {error!r}: set another rollouts.folder"
+        ) from None
+    names = {field.name for field in fields(Contract)}
+    if schema != SCHEMA or set(record) != names:
+        raise RowcastError(
+            f"expected rollouts of schema {SCHEMA} with the fields {', '.join(sorted(names))} in {path}, "
+            f"found schema {schema!r} with {', '.join(sorted(record))}: set another rollouts.folder"
+        )
+    return Contract(**(record | {"grid": Grid(**record["grid"]), "sampling": Sampling(**record["sampling"])}))
+
+
+def write_contract(folder: Path, contract: Contract) -> None:
+    """Writes the contract of a new folder."""
+    with disk_errors(folder):
+        write_durably(folder / FILE, (json.dumps(asdict(contract), indent=1) + "\n").encode())
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"grid": {"rows": 3}}` as `{"grid.rows": 3}`."""
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat

@@ -1,0 +1,89 @@
+"""Batches for training that can be stopped and resumed anywhere, on any number of ranks.
+
+One global order per epoch, a function of (seed, epoch) alone. A step takes the next `batch * world`
+samples of it and rank r takes every world-th of them from r: all ranks get equally many batches, each
+sample comes at most once an epoch, and the last, incomplete step is dropped. The state counts samples over
+all ranks, so it is the same on every rank and stays right when their number changes.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+import torch
+
+from backbones.errors import RowcastError
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@runtime_checkable
+class Dataset(Protocol[T_co]):
+    """Anything with a length and items by number."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+class ResumableLoader(Generic[T_co]):
+    """Yields this rank's batches (lists of samples) of the rest of the epoch that the state points into.
+
+    Args:
+        dataset: The samples.
+        batch: Samples in one rank's batch.
+        seed: Fixes the order of every epoch.
+    """
+
+    def __init__(self, dataset: Dataset[T_co], batch: int, seed: int) -> None:
+        self._dataset = dataset
+        self._batch = batch
+        self._seed = seed
+        self._epoch = 0
+        self._seen = 0
+
+    def __len__(self) -> int:
+        """Batches in a whole epoch, the same on every rank.
+
+        Raises:
+            RowcastError: if the set has not one batch for each rank.
+        """
+        _, world = _rank_and_world()
+        length = len(self._dataset) // (self._batch * world)
+        if not length:
+            raise RowcastError(
+                f"expected at least {self._batch * world} rollouts (trainer.batch={self._batch} on {world} "
+                f"ranks), found {len(self._dataset)}: raise rollouts.images or lower trainer.batch"
+            )
+        return length
+
+    def __iter__(self) -> Iterator[list[T_co]]:
+        # The ranks are asked for here, not in __init__: the process group exists by now.
+        rank, world = _rank_and_world()
+        size, step = len(self) * self._batch * world, self._batch * world
+        if self._seen + step > size:
+            self._epoch, self._seen = self._epoch + 1, 0
+        order = self._order()
+        for start in range(self._seen, size - step + 1, step):
+            indices = order[start : start + step][rank::world]
+            end = start + step
+            # Moved on before the yield: a trainer saves while it holds a batch and may never come back.
+            self._epoch, self._seen = (self._epoch, end) if end + step <= size else (self._epoch + 1, 0)
+            yield [self._dataset[index] for index in indices]
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the next batch begins; equal on all ranks."""
+        return {"epoch": self._epoch, "seen": self._seen}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Goes on from a saved state."""
+        self._epoch, self._seen = state["epoch"], state["seen"]
+
+    def _order(self) -> list[int]:
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + self._epoch)
+        return torch.randperm(len(self._dataset), generator=generator).tolist()
+
+
+def _rank_and_world() -> tuple[int, int]:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1

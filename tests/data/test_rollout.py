@@ -1,0 +1,204 @@
+"""Rollouts: each image is its own, growth leaves old shards alone, and a folder never mixes two contracts."""
+
+import fcntl
+import resource
+from dataclasses import replace
+
+import pytest
+import torch
+
+from backbones.errors import RowcastError
+from data.manifest import read_manifest
+from data.rollout import make_rollouts
+from data.rollouts import RolloutSet
+from decoding.engine import generate
+from decoding.methods import build_method
+from decoding.noise import Noise
+from tests.backbones.tiny import tiny_backbone
+from tests.data.sets import shards
+
+pytestmark = pytest.mark.unit
+
+PROMPTS = ["a bag", "a longer prompt for a sneaker", "two words"]
+
+
+def make(folder, images=5, backbone=None, prompts=PROMPTS, **options) -> RolloutSet:
+    backbone = backbone or tiny_backbone(2, 2)
+    return make_rollouts(
+        backbone, prompts, folder, **{"images": images, "batch": 2, "shard_images": 3, "seed": 1} | options
+    )
+
+
+def files(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A set made in one go: five images in two shards."""
+    return make(tmp_path_factory.mktemp("rollouts") / "whole")
+
+
+def test_an_image_is_what_its_prompt_and_noise_give_alone(whole):
+    backbone = tiny_backbone(2, 2)
+    whole.verify()
+    for rollout in whole:
+        noise = Noise(1, [rollout.prompt], [rollout.sample])
+        alone = generate(backbone, [rollout.prompt], build_method("ar", {}, None), noise)
+        assert torch.equal(alone.tokens[0], rollout.tokens)
+    assert len({(rollout.prompt, rollout.sample) for rollout in whole}) == 5
+
+
+def test_batch_and_shards_do_not_change_images(whole, tmp_path):
+    other = make(tmp_path, batch=4, shard_images=5)
+    assert [rollout.tokens.tolist() for rollout in other] == [rollout.tokens.tolist() for rollout in whole]
+    reseeded = make(tmp_path / "seed", seed=2)
+    assert [rollout.tokens.tolist() for rollout in reseeded] != [rollout.tokens.tolist() for rollout in whole]
+
+
+def test_a_complete_set_is_only_opened(whole):
+    before = {path: path.stat().st_mtime_ns for path in whole.folder.iterdir()}
+    again = make(whole.folder)
+    assert len(again) == 5
+    assert {path: path.stat().st_mtime_ns for path in whole.folder.iterdir()} == before
+
+
+def test_growth_only_adds_shards(whole, tmp_path):
+    make(tmp_path, images=2)
+    small = shards(tmp_path)
+    grown = make(tmp_path, images=5)
+    assert {name: shards(tmp_path)[name] for name in small} == small
+    assert [(entry.first, entry.samples) for entry in read_manifest(tmp_path)] == [(0, 2), (2, 1), (3, 2)]
+    assert [rollout.tokens.tolist() for rollout in grown] == [rollout.tokens.tolist() for rollout in whole]
+    assert len(make(tmp_path, images=4)) == 4
+
+
+def test_a_deleted_shard_is_made_again(whole, tmp_path):
+    made = make(tmp_path)
+    before = shards(tmp_path)
+    for entry in read_manifest(tmp_path):
+        (tmp_path / entry.shard).unlink()
+        with pytest.raises(RowcastError, match="expected the shard"):
+            RolloutSet(tmp_path)
+        make(tmp_path).verify()
+        assert shards(tmp_path) == before
+    assert len(made) == 5
+
+
+def test_a_damaged_shard_is_refused_before_any_work(tmp_path, capsys):
+    make(tmp_path)
+    path = tmp_path / read_manifest(tmp_path)[0].shard
+    path.write_bytes(path.read_bytes()[:-1])
+    capsys.readouterr()
+    with pytest.raises(RowcastError, match="delete the shard and run"):
+        make(tmp_path, images=9)
+    assert "image/s" not in capsys.readouterr().err
+
+
+CHANGES = {
+    "fingerprint": {"backbone": tiny_backbone(2, 2, seed=1)},
+    "grid.cols": {"backbone": tiny_backbone(2, 3)},
+    "codes": {"backbone": tiny_backbone(2, 2, codes=12)},
+    "sampling.guidance": {"sampling": replace(tiny_backbone(2, 2).sampling, guidance=3.0)},
+    "sampling.top_k": {"sampling": replace(tiny_backbone(2, 2).sampling, top_k=4)},
+    "seed": {"seed": 2},
+    "prompts": {"prompts": PROMPTS[:2]},
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_another_contract_is_refused_with_the_field(whole, field):
+    before = shards(whole.folder)
+    with pytest.raises(RowcastError, match=rf"expected rollouts with .*{field} .* \(found .*contract.json"):
+        make(whole.folder, images=9, **CHANGES[field])
+    assert shards(whole.folder) == before
+
+
+def test_shards_without_a_contract_are_not_adopted(tmp_path):
+    make(tmp_path)
+    (tmp_path / "contract.json").unlink()
+    with pytest.raises(RowcastError, match=r"expected contract.json beside manifest.jsonl"):
+        make(tmp_path)
+
+
+@pytest.mark.parametrize("option", ["images", "batch", "shard_images"])
+def test_sizes_below_one_are_refused(tmp_path, option):
+    with pytest.raises(RowcastError, match=rf"rollouts.{option} of at least 1, found 0"):
+        make(tmp_path, **{option: 0})
+
+
+def test_a_prompt_that_the_model_refuses_stops_before_sampling(tmp_path):
+    with pytest.raises(RowcastError, match="at least one word"):
+        make(tmp_path, prompts=[*PROMPTS, "  "])
+    assert not shards(tmp_path)
+
+
+def test_a_second_writer_is_refused(whole, tmp_path):
+    with (tmp_path / ".lock").open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RowcastError, match=r"only process that writes to .* found another one"):
+            make(tmp_path)
+    assert len(make(tmp_path)) == 5
+    # Reading a complete set needs no lock.
+    with (whole.folder / ".lock").open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert len(make(whole.folder)) == 5
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RowcastError, match=r"expected to write to .*file/set, found: Not a directory"):
+        make(tmp_path / "file" / "set")
+
+
+def test_a_full_disk_keeps_what_is_complete(whole, tmp_path):
+    """The limit on file sizes stands for the full disk: writing fails half way through a shard."""
+    make(tmp_path, images=3)
+    before = shards(tmp_path)
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(RowcastError, match="found: File too large; complete shards are kept"):
+            make(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert shards(tmp_path) == before
+    assert not list(tmp_path.glob("*.tmp"))
+    make(tmp_path).verify()
+    assert shards(tmp_path) == shards(whole.folder)
+
+
+def test_an_interrupt_keeps_what_is_complete(whole, tmp_path, monkeypatch):
+    """Ctrl-C in the second shard, and the bar goes on from the first one's images."""
+    backbone = tiny_backbone(2, 2)
+    begin, calls = backbone.begin, []
+
+    def interrupted(prompt):
+        calls.append(prompt)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return begin(prompt)
+
+    monkeypatch.setattr(backbone, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, backbone=backbone)
+    assert [entry.samples for entry in read_manifest(tmp_path)] == [3]
+    make(tmp_path)
+    assert shards(tmp_path) == shards(whole.folder)
+
+
+@pytest.mark.parametrize("left", ["a temporary shard", "a shard that is in no line", "a torn line"])
+def test_what_a_kill_leaves_is_put_right(whole, tmp_path, left):
+    make(tmp_path, images=3)
+    second = read_manifest(whole.folder)[1]
+    content = (whole.folder / second.shard).read_bytes()
+    if left == "a temporary shard":
+        (tmp_path / f"{second.shard}.tmp").write_bytes(content[:700])
+    if left == "a shard that is in no line":
+        (tmp_path / second.shard).write_bytes(content)
+    if left == "a torn line":
+        (tmp_path / second.shard).write_bytes(content)
+        with (tmp_path / "manifest.jsonl").open("ab") as file:
+            file.write(b'{"shard":"rollouts-000')
+    make(tmp_path).verify()
+    assert files(tmp_path) == files(whole.folder)
