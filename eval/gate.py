@@ -103,7 +103,8 @@ backgrounds, and nothing else.
 
 ![AR samples]({SAMPLE_SHEET})
 
-{figures["prompts"]} AR samples at guidance {figures["guidance"]} were judged; shown are the first {SHEET_IMAGES} of the prompts judged below.
+{figures["prompts"]} AR samples at guidance {figures["guidance"]} were judged.
+Shown are the first {SHEET_IMAGES} of them, unpicked.
 
 | figure | value | bar |
 | --- | --- | --- |

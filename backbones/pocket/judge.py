@@ -52,13 +52,10 @@ def classifier(folder: Path = WEIGHTS) -> GarmentClassifier:
     Raises:
         RowcastError: if its weights are missing.
     """
-    path = folder / CLASSIFIER_FILE
-    if not path.is_file():
-        raise RowcastError(
-            f"expected {path}, found no such file: run python -m backbones.pocket.pretrain to make it"
-        )
+    path = _require(folder / CLASSIFIER_FILE)
     network = GarmentClassifier()
-    network.load_state_dict({k: v.float() for k, v in load_file(path).items()}, strict=False)
+    counters = {k: v for k, v in network.state_dict().items() if not v.is_floating_point()}
+    network.load_state_dict({k: v.float() for k, v in load_file(path).items()} | counters)
     return network.eval()
 
 
@@ -109,11 +106,23 @@ def features(backbone: Backbone, images: UInt8[Tensor, "N 3 32 32"]) -> Float[Te
 
 
 def real_test_images(folder: Path = WEIGHTS) -> UInt8[Tensor, "M 3 32 32"]:
-    """The shipped sheet of tinted photographs from the test split."""
-    sheet = torch.from_numpy(np.array(Image.open(folder / SHEET_FILE).convert("RGB")))
+    """The shipped sheet of tinted photographs from the test split.
+
+    Raises:
+        RowcastError: if the sheet is missing.
+    """
+    sheet = torch.from_numpy(np.array(Image.open(_require(folder / SHEET_FILE)).convert("RGB")))
     rows = sheet.shape[0] // SIDE
     tiles = sheet.view(rows, SIDE, SHEET_COLUMNS, SIDE, 3).permute(0, 2, 4, 1, 3)
     return tiles.reshape(-1, 3, SIDE, SIDE)
+
+
+def _require(path: Path) -> Path:
+    if not path.is_file():
+        raise RowcastError(
+            f"expected {path}, found no such file: run python -m backbones.pocket.pretrain to make it"
+        )
+    return path
 
 
 def write_sheet(images: UInt8[Tensor, "M 3 32 32"], path: Path) -> None:

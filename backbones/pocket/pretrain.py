@@ -110,7 +110,7 @@ def export(
     torch.nn.Module.to(model, torch.bfloat16)
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    halves = {k: v.half() for k, v in network.state_dict().items() if v.is_floating_point()}
+    halves = {k: v.half().contiguous() for k, v in network.state_dict().items() if v.is_floating_point()}
     save_file(halves, out / CLASSIFIER_FILE)
     colours = draw_colours(SHEET_IMAGES, batch_generator(SEED + 30, 0))
     real = tint(test.grey[:SHEET_IMAGES], *colours)

@@ -1,0 +1,55 @@
+"""How many forwards an image takes, in closed form: the promise that the engine's counter is held to."""
+
+from collections.abc import Mapping
+from math import ceil
+
+from backbones.contract import Grid
+from backbones.errors import RowcastError
+from decoding.methods.options import FirstRow, SSDOptions, parse_ssd
+
+
+def expected_forwards(grid: Grid, name: str, options: Mapping[str, object]) -> int:
+    """Forwards of one image by a decoder whose count does not depend on the image.
+
+    One for the prefill, which autoregression makes worth a token. SSD, with W columns, H rows, B drafts a
+    first-row block, r_h rounds there, b rounds and i staged rounds below, k rows a block:
+
+        1 + ceil((W-1)/B) (r_h+1) + ceil((H-1)/k) (b+i+1)
+
+    With the bonus token the first row has ceil(W/(B+1)) blocks. A block that turns out to hold no draft
+    (one exact token) skips its rounds.
+
+    Args:
+        grid: token grid; row ends cost nothing.
+        name: decoder.
+        options: its YAML group without `name`.
+
+    Raises:
+        RowcastError: if the decoder has no fixed count, or an option is wrong.
+    """
+    if name == "ar":
+        return grid.size
+    if name == "ssd":
+        parsed = parse_ssd(options)
+        return 1 + _first_row(grid, parsed.first_row) + _rows_below(grid, parsed)
+    raise RowcastError(
+        f"expected a decoder with a fixed count, ar or ssd, found {name}: count its trace instead"
+    )
+
+
+def _first_row(grid: Grid, options: FirstRow) -> int:
+    if options.bonus_token:
+        blocks = ceil(grid.cols / (options.block + 1))
+        bare = grid.cols % (options.block + 1) == 1
+    else:
+        blocks = max(1, ceil((grid.cols - 1) / options.block))
+        bare = grid.cols == 1
+    return blocks * (options.rounds + 1) - bare * options.rounds
+
+
+def _rows_below(grid: Grid, options: SSDOptions) -> int:
+    rounds = options.rounds + options.staged_rounds
+    below = grid.rows - 1
+    # Of a single column, a one-row block holds nothing but the exact token of column 0.
+    bare = (below % options.rows if options.rows == 2 else below) if grid.cols == 1 else 0
+    return ceil(below / options.rows) * (rounds + 1) - bare * rounds

@@ -1,0 +1,102 @@
+"""The schedule of Spatially Speculative Decoding: every forward of an image, known before the first.
+
+The rounds are fixed (arXiv 2606.20543, section on decoding), so which positions are drafted, judged, fed and
+kept depends on the grid and the options alone. Positions are raster indices.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from backbones.contract import Grid
+from decoding.methods.options import FirstRow, SSDOptions
+from heads.offsets import Offset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Head inputs at `start..stop`, each of which drafts the token `offset` away from it."""
+
+    offset: Offset
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One forward, and what comes right before it."""
+
+    exact: bool = False
+    """First draw the next token from its exact law."""
+    sources: tuple[Source, ...] = ()
+    """Then draft: the targets follow each other without a gap."""
+    final: int
+    """Then tokens before this one are final; the rest of the block is judged by the forward."""
+    cached: int
+    """Tokens that stay in the cache after the forward."""
+
+
+@lru_cache(maxsize=64)
+def schedule(grid: Grid, options: SSDOptions) -> tuple[Step, ...]:
+    """The forwards after the prefill, in order."""
+    return (*_first_row(grid, options.first_row), *_rows_below(grid, options))
+
+
+def _first_row(grid: Grid, options: FirstRow) -> Iterator[Step]:
+    """Blocks along row 0, each drafted from the last token whose state is exact: its anchor.
+
+    The first anchor is token 0, drawn from the prefill. Later ones are the last token of the block before
+    or, as a bonus, one more exact token after it.
+    """
+    start, exact = 0, True
+    while start < grid.cols:
+        anchor = start if exact else start - 1
+        end = min(anchor + options.block + 1, grid.cols)
+        sources = tuple(
+            Source(offset=Offset(down=0, right=step), start=anchor, stop=anchor + 1)
+            for step in range(1, end - anchor)
+        )
+        steps = _refine(start, start + exact, end, options.rounds)
+        yield replace(steps[0], exact=exact, sources=sources)
+        yield from steps[1:]
+        start, exact = end, options.bonus_token
+
+
+def _rows_below(grid: Grid, options: SSDOptions) -> Iterator[Step]:
+    """Blocks of one or two rows, drafted from the last committed row.
+
+    Column 0 of the first one is exact: the commit forward before it emits its law.
+    """
+    for row in range(1, grid.rows, options.rows):
+        height = min(options.rows, grid.rows - row)
+        above, start = (row - 1) * grid.cols, row * grid.cols
+        end = start + height * grid.cols
+        sources = []
+        if grid.cols > 1:
+            sources.append(Source(offset=Offset(down=1, right=0), start=above + 1, stop=start))
+        if height == 2:
+            sources.append(Source(offset=Offset(down=2, right=0), start=above, stop=start))
+            steps = _refine(
+                start, start + 1, end, options.rounds, middle=start + grid.cols, staged=options.staged_rounds
+            )
+        else:
+            # The odd row at the end of two-row blocks gets all the rounds at once.
+            steps = _refine(start, start + 1, end, options.rounds + options.staged_rounds)
+        yield replace(steps[0], exact=True, sources=tuple(sources))
+        yield from steps[1:]
+
+
+def _refine(start: int, first: int, end: int, rounds: int, *, middle: int = 0, staged: int = 0) -> list[Step]:
+    """Rounds over the drafts `first..end` of a block that begins at `start`, then its commit forward.
+
+    Between the two, `staged` rounds over `middle..end`: the first of them is at the same time the commit
+    forward of `start..middle`. A block without drafts has nothing to judge and is committed at once.
+    """
+    commit = Step(final=end, cached=end)
+    if first == end:
+        return [commit]
+    return [
+        *[Step(final=first, cached=start)] * rounds,
+        *[Step(final=middle, cached=middle)] * staged,
+        commit,
+    ]

@@ -1,0 +1,70 @@
+"""The benchmark job: from options to decoders, prompts and a run, then the figures on the terminal."""
+
+import random
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from backbones.registry import load_backbone, rollout_prompts
+from checkpoints import load_heads
+from conf.decoders import decoder_options
+from conf.schema import EvalJob
+from decoding.methods import build_method
+from decoding.prompts import read_prompts
+from eval.benchmark import run_benchmark
+from eval.passes import Plan
+from eval.table import json_line, terminal_table
+
+
+def run(job: EvalJob, program: str = "eval") -> Path:
+    """Runs the benchmark that `job` describes; the path of the report.
+
+    Args:
+        job: the options.
+        program: the entry point that runs it, for the record.
+
+    Raises:
+        RowcastError: for options, prompts, heads or folders that cannot be used.
+    """
+    options = {name: decoder_options(name) for name in job.benchmark.decoders}
+    prompts = _prompts(job.benchmark.prompts, job.model.name, job.benchmark.seed)
+    backbone = load_backbone(**asdict(job.model))
+    bank = load_heads(Path(job.heads), backbone)
+    folder = Path(job.folder)
+    overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
+    results = run_benchmark(
+        backbone,
+        bank,
+        decoders={
+            name: build_method(
+                chosen["name"], {key: value for key, value in chosen.items() if key != "name"}, bank
+            )
+            for name, chosen in options.items()
+        },
+        options=options,
+        prompts=prompts,
+        sampling=replace(backbone.sampling, **overrides),
+        plan=Plan(
+            images=job.benchmark.images,
+            quality_images=job.benchmark.quality_images,
+            warm_up=job.benchmark.warm_up,
+            seed=job.benchmark.seed,
+            quality_batch=job.benchmark.quality_batch,
+        ),
+        folder=folder,
+        command=shlex.join(["python", "-m", program, *sys.argv[1:]]),
+    )
+    report = folder / "report.html"
+    print(f"\n{terminal_table(results)}\n\nreport: {report}\n{json_line(results, report)}")
+    return report
+
+
+def _prompts(path: str | None, model: str, seed: int) -> Sequence[str]:
+    """The prompts of a file in its order, or all of the model's own in a seeded order."""
+    if path is not None:
+        return read_prompts(Path(path))
+    prompts = list(rollout_prompts(model))
+    random.Random(seed).shuffle(prompts)
+    return prompts

@@ -1,0 +1,147 @@
+"""The figures of a benchmark on the terminal: tables for people, then one JSON line for machines."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from eval.results import DecoderResult, Frechet, Quality, Results
+from eval.statistics import Interval, Spread
+
+MISSING = "-"
+BASELINE = "baseline"
+
+
+def speed_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+    """Heading and one row per decoder."""
+    heading = ["decoder", "law", "forwards", "steps", "latency ms (IQR)", "p90", "speed-up (95 %)", "engine"]
+    rows = [
+        [
+            decoder.name,
+            law(decoder),
+            f"{decoder.forwards:.4g}",
+            f"{decoder.step_compression:.2f}x",
+            milliseconds(decoder.latency),
+            f"{1000 * decoder.latency.p90:.0f}",
+            BASELINE if decoder.name == results.baseline else interval(decoder.speedup, "{:.2f}", unit="x"),
+            f"{decoder.engine_ratio:.2f}x",
+        ]
+        for decoder in results.decoders
+    ]
+    return heading, rows
+
+
+def quality_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+    """Heading, one row per decoder and the control's; columns that no decoder has are left out."""
+    heading = ["decoder", "law", "NLL", "minus AR (95 %)", "Fréchet to AR", "to real", "garment", "colour"]
+    heading.append("background")
+    rows = [
+        [decoder.name, law(decoder), *_quality_cells(decoder.quality, decoder.name == results.baseline)]
+        for decoder in results.decoders
+        if decoder.quality
+    ]
+    if results.control:
+        rows.append([f"{results.baseline}, second seed", "control", *_quality_cells(results.control, False)])
+    kept = [index for index in range(len(heading)) if any(row[index] != MISSING for row in rows)]
+    return [heading[index] for index in kept], [[row[index] for index in kept] for row in rows]
+
+
+def _quality_cells(quality: Quality, baseline: bool) -> list[str]:
+    return [
+        f"{quality.nll.value:.3f}",
+        BASELINE if baseline else interval(quality.nll_delta, "{:+.3f}"),
+        _frechet(quality.frechet_ar),
+        _frechet(quality.frechet_real),
+        *(
+            MISSING if share is None else f"{100 * share.value:.0f} %"
+            for share in (quality.garment, quality.colour, quality.background)
+        ),
+    ]
+
+
+def law(decoder: DecoderResult) -> str:
+    """Whether the images follow the backbone's own law."""
+    return "lossless" if decoder.lossless else "lossy"
+
+
+def interval(value: Interval, form: str, unit: str = "") -> str:
+    """`2.71x (2.60 to 2.83)`; the value alone where there is no interval."""
+    whole = form.format(value.value) + unit
+    if value.low is None or value.high is None:
+        return whole
+    return f"{whole} ({form.format(value.low)} to {form.format(value.high)})"
+
+
+def milliseconds(latency: Spread) -> str:
+    """Median and quartiles of a latency in seconds, as milliseconds."""
+    return f"{1000 * latency.median:.0f} ({1000 * latency.q1:.0f} to {1000 * latency.q3:.0f})"
+
+
+def _frechet(distance: Frechet | None) -> str:
+    return MISSING if distance is None else f"{distance.value:.2f}"
+
+
+def notes(results: Results) -> list[str]:
+    """What a reader has to know beside the figures."""
+    lines = [
+        f"speed: {results.plan.images} images a decoder, one at a time, decoders taking turns, "
+        f"on {results.environment.device}, torch threads: {results.environment.threads}"
+    ]
+    if results.sessions > 1:
+        lines.append(
+            f"the timed images spread over {results.sessions} starts of the benchmark: "
+            "latencies of different starts are less comparable"
+        )
+    if results.environment.omp_wait_policy == "PASSIVE" and results.environment.threads > 1:
+        lines.append("OMP_WAIT_POLICY=PASSIVE slows several threads down: unset it for true latencies")
+    if results.control:
+        lines.append(
+            f"quality: {results.control.images} images a decoder; the control is the baseline again with "
+            "another seed, so its distance from the baseline is chance"
+        )
+    sizes = {d.quality.frechet_real.n for d in results.decoders if d.quality and d.quality.frechet_real}
+    if sizes:
+        lines.append(
+            f"Fréchet distances are between sets of {max(sizes)} images; they grow as sets shrink, so the "
+            "baseline's distance to its second seed is the zero of that column"
+        )
+    return lines
+
+
+def render(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns: the first two to the left, figures to the right."""
+    table = [heading, *rows]
+    widths = [max(len(row[index]) for row in table) for index in range(len(heading))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if index < 2 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def terminal_table(results: Results) -> str:
+    """Speed, quality and notes, for people."""
+    parts = [render(*speed_rows(results))]
+    if results.control:
+        parts.append(render(*quality_rows(results)))
+    return "\n\n".join([*parts, "\n".join(notes(results))])
+
+
+def json_line(results: Results, report: Path) -> str:
+    """The headline figures of every decoder as one line of JSON."""
+    decoders = {
+        decoder.name: {
+            "lossless": decoder.lossless,
+            "forwards": round(decoder.forwards, 4),
+            "step_compression": round(decoder.step_compression, 4),
+            "latency_s": round(decoder.latency.median, 6),
+            "speedup": round(decoder.speedup.value, 4),
+            "engine_ratio": round(decoder.engine_ratio, 4),
+            "nll": None if decoder.quality is None else round(decoder.quality.nll.value, 5),
+        }
+        for decoder in results.decoders
+    }
+    line = {"backbone": results.subject.backbone, "decoders": decoders, "report": str(report)}
+    return json.dumps(line, separators=(",", ":"))

@@ -1,0 +1,47 @@
+"""Draft heads for the tests: useless ones, and ones that know the answer."""
+
+import torch
+from torch import Tensor, nn
+
+from heads.bank import HeadBank
+from heads.offsets import Offset
+
+
+def random_bank(width: int, horizontal: int = 5, vertical: int = 2, seed: int = 0) -> HeadBank:
+    """Heads whose drafts have nothing to do with the backbone."""
+    generator = torch.Generator().manual_seed(seed)
+    bank = HeadBank(width, horizontal, vertical)
+    for module in bank.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
+    return bank.requires_grad_(False)
+
+
+class OracleBank(HeadBank):
+    """Heads that return the true state: they find where they are by looking the given state up."""
+
+    def __init__(self, states: Tensor) -> None:
+        """Takes the emission states of whole images, `[GN, P, D]`, and the width of their rows."""
+        super().__init__(states.shape[-1], 5, 2)
+        self.states = states
+        self.cols = 0
+
+    def forward(self, offset: Offset, state: Tensor, embedding: Tensor) -> Tensor:
+        here = torch.cdist(state, self.states).argmin(-1)
+        there = here + offset.down * self.cols + offset.right
+        return self.states.gather(1, there[..., None].expand_as(state))
+
+
+class CoordinateBank(HeadBank):
+    """Heads for the coordinate backbone: state and token of a pair must be the same cell."""
+
+    def __init__(self, shift: int = 0) -> None:
+        super().__init__(2, 5, 2)
+        self.shift = shift
+        self.targets: list[tuple[int, int]] = []
+
+    def forward(self, offset: Offset, state: Tensor, embedding: Tensor) -> Tensor:
+        assert torch.equal(state, embedding), "the state of a pair must emit the token of the pair"
+        target = state + torch.tensor([offset.down, offset.right + self.shift])
+        self.targets += [tuple(cell) for cell in target[0].int().tolist()]
+        return target

@@ -1,0 +1,78 @@
+"""`python -m eval` as a user starts it, on a pocket checkpoint with random weights."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backbones.errors import RowcastError
+from backbones.pocket.architecture import text_tokenizer, untrained
+from backbones.registry import load_backbone
+from checkpoints.bundle import save_bundle
+from conf.schema import Benchmark, EvalJob, Model, SamplingOverrides
+from eval.job import run
+from heads.bank import HeadBank
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """The options that name a random model, a bundle for it and a folder."""
+    folder = tmp_path_factory.mktemp("eval")
+    untrained(0).save_pretrained(folder / "model")
+    text_tokenizer().save_pretrained(folder / "model")
+    backbone = load_backbone("pocket", path=str(folder / "model"), device="cpu")
+    bank = HeadBank(backbone.width, horizontal=5, vertical=1)
+    save_bundle(
+        folder / "heads", bank, backbone=backbone, sampling=backbone.sampling, training={}, metrics={}
+    )
+    return {"model.path": folder / "model", "heads": folder / "heads", "folder": folder / "out"}
+
+
+def command(options, *words):
+    line = [sys.executable, "-m", "eval", *(f"{name}={value}" for name, value in options.items()), *words]
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+
+
+def test_table_then_one_json_line_and_the_report(given):
+    few = ["benchmark.images=1", "benchmark.warm_up=0", "benchmark.quality_images=0"]
+    done = command(given, *few, "benchmark.decoders=[ar,ssd_r0]")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.strip().splitlines()
+    last = json.loads(lines[-1])
+    assert last["decoders"]["ar"]["forwards"] == 256
+    assert last["decoders"]["ssd_r0"]["forwards"] == 22
+    assert any(line.startswith("ssd_r0") and "lossy" in line for line in lines)
+    page = (given["folder"] / "report.html").read_text()
+    assert Path(last["report"]) == given["folder"] / "report.html"
+    assert "python -m eval model.path=" in page
+    assert "<svg" not in page, "a plot without quality figures"
+    results = json.loads((given["folder"] / "results.json").read_text())
+    assert results["decoders"][1]["options"]["rounds"] == 0
+    assert results["control"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"heads": "nowhere"}, "nowhere"),
+        ({"prompts": "nowhere.txt"}, "nowhere.txt"),
+        ({"decoders": ["ssd"]}, "expected ar among the decoders"),
+        ({"decoders": ["ar", "sssd"]}, "sssd"),
+    ],
+)
+def test_bad_input_says_what_is_wrong_before_anything_is_painted(given, change, expected):
+    whole = {"decoders": ["ar", "ssd"], "prompts": None, "heads": str(given["heads"]), **change}
+    heads = whole.pop("heads")
+    benchmark = Benchmark(**whole, images=1, quality_images=0, warm_up=0, seed=0, quality_batch=1)
+    model = Model("pocket", str(given["model.path"]), None, "float32", "cpu")
+    unset = SamplingOverrides(guidance=None, temperature=None, top_k=None, top_p=None)
+    folder = given["folder"].with_name("unused")
+    with pytest.raises(RowcastError, match=expected):
+        run(EvalJob(model, unset, benchmark, heads, str(folder)))
+    assert not folder.exists()

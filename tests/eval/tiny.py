@@ -1,0 +1,55 @@
+"""A whole benchmark on the tiny backbone; `python -m tests.eval.tiny FOLDER IMAGES` runs one."""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from decoding.methods import build_method
+from eval.benchmark import run_benchmark
+from eval.passes import Plan
+from eval.results import Results
+from heads.bank import HeadBank
+from tests.backbones.tiny import tiny_backbone
+
+HOSTILE = "<script>alert('x')</script> & \"quotes\""
+PROMPTS = ["a red boat", HOSTILE, "two green pears", "a hat"]
+FIRST_ROW = {"block": 2, "rounds": 1}
+OPTIONS = {
+    "ar": {"name": "ar"},
+    "ssd": {"name": "ssd", "rounds": 2, "first_row": FIRST_ROW},
+    "ssd_r0": {"name": "ssd", "rounds": 0, "first_row": FIRST_ROW},
+}
+
+
+def tiny_bank(seed: int = 0) -> HeadBank:
+    torch.manual_seed(seed)
+    bank = HeadBank(tiny_backbone().width, horizontal=3, vertical=2)
+    for parameter in bank.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    return bank
+
+
+def run_tiny(
+    folder: Path, images: int = 3, quality: int = 6, names: tuple[str, ...] = tuple(OPTIONS), seed: int = 7
+) -> Results:
+    backbone, bank = tiny_backbone(), tiny_bank()
+    methods = {}
+    for name in names:
+        settings = {key: value for key, value in OPTIONS[name].items() if key != "name"}
+        methods[name] = build_method(OPTIONS[name]["name"], settings, bank)
+    return run_benchmark(
+        backbone,
+        bank,
+        decoders=methods,
+        options={name: OPTIONS[name] for name in names},
+        prompts=PROMPTS,
+        sampling=backbone.sampling,
+        plan=Plan(images=images, quality_images=quality, warm_up=1, seed=seed, quality_batch=4),
+        folder=folder,
+        command="python -m eval <b>",
+    )
+
+
+if __name__ == "__main__":
+    run_tiny(Path(sys.argv[1]), images=int(sys.argv[2]), quality=int(sys.argv[2]))
