@@ -3,145 +3,186 @@
 The YAML files beside this one hold the values and say what they mean; a key that is not here is refused.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What a value must satisfy, in words and as a test."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+def rule(text: str, holds: Callable[[Any], bool]) -> Mapping[str, Rule]:
+    """Field metadata: the rule of a value that is not null."""
+    return {"rule": Rule(text=text, holds=holds)}
+
+
+def at_least(low: float) -> Mapping[str, Rule]:
+    return rule(f"at least {low}", lambda value: value >= low)
+
+
+def above(low: float) -> Mapping[str, Rule]:
+    return rule(f"above {low}", lambda value: value > low)
+
+
+def one_of(*names: str) -> Mapping[str, Rule]:
+    return rule(f"one of {', '.join(names)}", lambda value: value in names)
+
+
+def example(text: str) -> Mapping[str, str]:
+    """Field metadata: what to write for an option that has no default."""
+    return {"example": text}
 
 
 @dataclass
 class Model:
-    name: str = MISSING
-    path: str | None = None
-    revision: str | None = None
-    dtype: str = "float32"
-    device: str = "auto"
+    name: str
+    path: str | None
+    revision: str | None
+    dtype: str = field(metadata=one_of("float32", "bfloat16", "float16"))
+    device: str
 
 
 @dataclass
 class SamplingOverrides:
-    """Null means the model's official setting."""
-
-    guidance: float | None = None
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
+    guidance: float | None = field(metadata=at_least(0))
+    temperature: float | None = field(metadata=at_least(0))
+    top_k: int | None = field(metadata=at_least(1))
+    top_p: float | None = field(metadata=rule("above 0, at most 1", lambda value: 0 < value <= 1))
 
 
 @dataclass
 class Rollouts:
-    folder: str = MISSING
-    images: int = 192
-    batch: int = 32
-    shard_images: int = 32
-    seed: int = 0
-    prompts: str | None = None
+    folder: str
+    images: int = field(metadata=at_least(1))
+    batch: int = field(metadata=at_least(1))
+    shard_images: int = field(metadata=at_least(1))
+    seed: int = field(metadata=at_least(0))
+    prompts: str | None
 
 
 @dataclass
 class Heads:
-    horizontal: int = 5
-    vertical: int = 2
-    hidden: float = 1.0
+    horizontal: int = field(metadata=at_least(1))
+    vertical: int = field(metadata=at_least(1))
+    hidden: float = field(metadata=above(0))
 
 
 @dataclass
 class FirstRow:
-    block: int = 5
-    rounds: int = 1
-    bonus_token: bool = False
+    block: int = field(metadata=at_least(1))
+    rounds: int = field(metadata=at_least(0))
+    bonus_token: bool
 
 
 @dataclass
 class ARDecoder:
-    name: str = "ar"
+    name: str
 
 
 @dataclass
 class SSDDecoder:
-    name: str = "ssd"
-    rounds: int = 2
-    rows: int = 1
-    staged_rounds: int = 0
-    first_row: FirstRow = field(default_factory=FirstRow)
+    name: str
+    rounds: int = field(metadata=at_least(0))
+    rows: int = field(metadata=at_least(1))
+    staged_rounds: int = field(metadata=at_least(0))
+    first_row: FirstRow
 
 
-DECODERS: dict[str, type] = {"ar": ARDecoder, "ssd": SSDDecoder}
+@dataclass
+class SSDExactDecoder:
+    name: str
+    window: int = field(metadata=at_least(1))
+
+
+DECODERS: dict[str, type] = {"ar": ARDecoder, "ssd": SSDDecoder, "ssd_exact": SSDExactDecoder}
+"""The options of each decoding method, by the `name` in its YAML file."""
 
 
 @dataclass
 class Trainer:
-    strategy: str = "auto"
-    accelerator: str = "auto"
-    devices: int = 1
-    precision: str = "32-true"
-    steps: int = 400
-    batch: int = 8
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.01
-    warm_up: int = 40
-    clip: float = 0.5
-    seed: int = 0
-    validate_every: int = 100
-    validation_images: int = 8
-    save_every: int = 50
-    loss_chunk: int = 4096
+    strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed"))
+    devices: int = field(metadata=at_least(1))
+    zero_stage: int = field(metadata=rule("1 or 2", lambda value: value in (1, 2)))
+    precision: str = field(metadata=one_of("32-true", "bf16-mixed"))
+    steps: int = field(metadata=at_least(1))
+    batch: int = field(metadata=at_least(1))
+    learning_rate: float = field(metadata=above(0))
+    weight_decay: float = field(metadata=at_least(0))
+    warm_up: int = field(metadata=at_least(0))
+    clip: float = field(metadata=above(0))
+    seed: int = field(metadata=at_least(0))
+    validate_every: int = field(metadata=at_least(1))
+    validation_images: int = field(metadata=at_least(1))
+    save_every: int = field(metadata=at_least(1))
+    loss_chunk: int = field(metadata=at_least(1))
 
 
 @dataclass
 class Wandb:
-    mode: str = "offline"
-    project: str = "rowcast"
+    mode: str = field(metadata=one_of("offline", "online", "disabled"))
+    project: str
 
 
 @dataclass
 class Benchmark:
-    decoders: list[str] = field(default_factory=lambda: ["ar", "ssd_r0", "ssd_r1", "ssd"])
-    prompts: str | None = None
-    images: int = 24
-    quality_images: int = 128
-    warm_up: int = 2
-    seed: int = 1000
-    quality_batch: int = 16
+    decoders: list[str]
+    prompts: str | None
+    images: int = field(metadata=at_least(1))
+    quality_images: int = field(metadata=at_least(0))
+    warm_up: int = field(metadata=at_least(0))
+    seed: int = field(metadata=at_least(0))
+    quality_batch: int = field(metadata=at_least(1))
 
 
 @dataclass
 class TrainJob:
-    model: Model = field(default_factory=Model)
-    sampling: SamplingOverrides = field(default_factory=SamplingOverrides)
-    rollouts: Rollouts = field(default_factory=Rollouts)
-    heads: Heads = field(default_factory=Heads)
-    trainer: Trainer = field(default_factory=Trainer)
-    wandb: Wandb = field(default_factory=Wandb)
-    benchmark: Benchmark = field(default_factory=Benchmark)
-    folder: str = MISSING
-    resume: str = "auto"
+    model: Model
+    sampling: SamplingOverrides
+    rollouts: Rollouts
+    heads: Heads
+    trainer: Trainer
+    wandb: Wandb
+    benchmark: Benchmark
+    folder: str
+    resume: str
+
+    def __post_init__(self) -> None:
+        # YAML reads `false` as a boolean, which becomes the text "False" here.
+        if self.resume == "False":
+            self.resume = "false"
 
 
 @dataclass
 class DataJob:
-    model: Model = field(default_factory=Model)
-    sampling: SamplingOverrides = field(default_factory=SamplingOverrides)
-    rollouts: Rollouts = field(default_factory=Rollouts)
+    model: Model
+    sampling: SamplingOverrides
+    rollouts: Rollouts
 
 
 @dataclass
 class DecodingJob:
-    model: Model = field(default_factory=Model)
-    sampling: SamplingOverrides = field(default_factory=SamplingOverrides)
-    decoder: Any = MISSING
-    heads: str | None = None
-    prompt: Any = MISSING
-    num_images: int = 1
-    seed: int = 0
-    batch: int = 16
-    out: str = MISSING
+    model: Model
+    sampling: SamplingOverrides
+    decoder: Any
+    """One of `DECODERS`, as a mapping with its `name`."""
+    heads: str | None
+    prompt: Any = field(metadata=example('prompt="a red sneaker on blue"'))
+    """A prompt, a list of prompts, or the path of a text file with one a line."""
+    num_images: int = field(metadata=at_least(1))
+    seed: int = field(metadata=at_least(0))
+    batch: int = field(metadata=at_least(1))
+    out: str
 
 
 @dataclass
 class EvalJob:
-    model: Model = field(default_factory=Model)
-    sampling: SamplingOverrides = field(default_factory=SamplingOverrides)
-    benchmark: Benchmark = field(default_factory=Benchmark)
-    heads: str = MISSING
-    folder: str = MISSING
+    model: Model
+    sampling: SamplingOverrides
+    benchmark: Benchmark
+    heads: str
+    folder: str

@@ -5,6 +5,7 @@ accepts and repairs, and says how much is final and how much of the cache stays.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from jaxtyping import Bool, Float
@@ -41,12 +42,17 @@ def generate(
         synchronize: on an accelerator, wait at every phase edge so that the phase times are true.
 
     Raises:
-        RowcastError: if `noise` is for another number of images, or a prompt or setting is refused.
+        RowcastError: if `noise` is for another number of images, if there are several and the method's
+            progress depends on the image, or if a prompt or setting is refused.
     """
     sampling = sampling or backbone.sampling
     if len(prompts) != noise.images:
         raise RowcastError(
             f"expected noise for {len(prompts)} images, found {noise.images}: open Noise on the same prompts"
+        )
+    if len(prompts) > 1 and not method.lockstep:
+        raise RowcastError(
+            f"expected one image at a time for decoder {method.name}, found {len(prompts)}: set batch=1"
         )
     clock = Clock(backbone.device, synchronize)
     with torch.inference_mode():
@@ -119,12 +125,12 @@ def _laws(session: Session, step: Step) -> Float[Tensor, "N m V"]:
 
 
 def _keep(session: Session, step: Step, cached: int) -> None:
-    """Keeps the first `cached` tokens in the cache, and the law of the position after them."""
+    """Keeps the first `cached` tokens in the cache, and the law of the position after them if it is open."""
     if not session.cached <= cached <= session.committed:
         raise ValueError(f"cannot keep {cached} tokens: {session.committed} are final, {session.cached} kept")
     start, end = session.cached, session.end
     session.states[:, start + 1 : end + 1] = step.hidden
-    if cached > start:
+    if start < cached == session.committed:
         session.next_law = session.law(step.logits[:, cached - start - 1 : cached - start])[:, 0]
     if cached < end:
         session.backbone.keep(cached)
@@ -132,19 +138,20 @@ def _keep(session: Session, step: Step, cached: int) -> None:
 
 
 def _record(session: Session, accepted: Bool[Tensor, "N m"], changed: Bool[Tensor, "N m"]) -> None:
-    """Adds the round to the trace, one entry for each age that its positions have."""
-    positions = range(session.committed, session.end)
-    ages = [session.ages[position] for position in positions]
-    for age in sorted(set(ages)):
-        chosen = [i for i, other in enumerate(ages) if other == age]
-        whole = len(chosen) == len(ages)
+    """Adds the round to the trace, one entry for each stretch of drafts of the same age."""
+    block = slice(session.committed, session.end)
+    start = session.committed
+    for age, drafts in groupby(session.ages[block]):
+        stop = start + len(list(drafts))
+        stretch = slice(start - session.committed, stop - session.committed)
         session.trace.rounds.append(
             Round(
                 index=age,
-                positions=torch.tensor([positions[i] for i in chosen]),
-                offsets=[session.labels[positions[i]] for i in chosen],
-                accepted=accepted if whole else accepted[:, chosen],
-                changed=changed if whole else changed[:, chosen],
+                positions=torch.arange(start, stop),
+                offsets=session.labels[start:stop],
+                accepted=accepted[:, stretch],
+                changed=changed[:, stretch],
             )
         )
-    session.ages[session.committed : session.end] = [age + 1 for age in ages]
+        start = stop
+    session.ages[block] = [age + 1 for age in session.ages[block]]

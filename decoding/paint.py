@@ -56,7 +56,7 @@ def paint(
         prompts: texts; one that comes again gets further samples.
         images: images a prompt; several prompts make one row of the sheet each.
         seed: with the prompt and the sample's number, it alone decides an image.
-        batch: images painted at a time.
+        batch: images painted at a time, where the decoder takes more than one.
         sampling: how tokens are drawn.
         out: a `.png` path; its folder is made.
 
@@ -64,6 +64,7 @@ def paint(
         RowcastError: if `out` cannot be written, which is found out before painting.
     """
     require_writable(out)
+    batch = batch if method.lockstep else 1
     seen: Counter[str] = Counter()
     requests = []
     for prompt in prompts:

@@ -36,7 +36,7 @@ class Session:
         )
         self.states[:, :1] = first.hidden
         self.next_law: Float[Tensor, "N V"] = warp(first.logits, branches)[:, 0]
-        """Exact law of position `cached`."""
+        """Exact law of position `cached`, while that is not final."""
         self.q: Float[Tensor, "N m V"] = self.next_law[:, None][:, :0]
         """Laws of the drafts `committed..end`."""
         self.labels = ["exact"] * grid.size

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from backbones.errors import RowcastError
 from decoding.methods.ar import AR
 from decoding.methods.method import Method
-from decoding.methods.options import parse_ssd, refuse_options
+from decoding.methods.options import parse_ssd, parse_ssd_exact, refuse_options
 from decoding.methods.ssd import SSD
+from decoding.methods.ssd_exact import SSDExact
 from heads.bank import HeadBank
 
-METHODS = ("ar", "ssd")
+METHODS = ("ar", "ssd", "ssd_exact")
 
 
 def build_method(name: str, options: Mapping[str, object], heads: HeadBank | None) -> Method:
@@ -26,11 +27,12 @@ def build_method(name: str, options: Mapping[str, object], heads: HeadBank | Non
     if name == "ar":
         refuse_options(name, options)
         return AR()
+    if name not in METHODS:
+        raise RowcastError(
+            f"expected a decoder out of {', '.join(METHODS)}, found {name}: set decoder={METHODS[1]}"
+        )
+    if heads is None:
+        raise RowcastError(f"expected draft heads for decoder {name}, found none: pass heads=<bundle folder>")
     if name == "ssd":
-        parsed = parse_ssd(options)
-        if heads is None:
-            raise RowcastError("expected draft heads for decoder ssd, found none: pass heads=<bundle folder>")
-        return SSD(parsed, heads)
-    raise RowcastError(
-        f"expected a decoder out of {', '.join(METHODS)}, found {name}: set decoder={METHODS[1]}"
-    )
+        return SSD(parse_ssd(options), heads)
+    return SSDExact(parse_ssd_exact(options), heads)

@@ -19,6 +19,9 @@ class Method(ABC):
     lossless: bool
     """Whether its images follow the backbone's own law exactly."""
 
+    lockstep: bool = True
+    """Whether images of a batch move together; if not, they are painted one at a time."""
+
     @abstractmethod
     def propose(self, session: Session) -> bool:
         """Adds drafts, or finalises tokens, before a forward; False when no forward is needed any more."""

@@ -32,6 +32,14 @@ class SSDOptions:
     first_row: FirstRow = FirstRow()
 
 
+@dataclass(frozen=True, kw_only=True)
+class SSDExactOptions:
+    """The one choice of lossless SSD."""
+
+    window: int = 48
+    """Tokens fed a forward: one that is final, the others drafts; 1 is plain autoregression."""
+
+
 def parse_ssd(options: Mapping[str, object]) -> SSDOptions:
     """Options as the YAML group `decoder` has them (without `name`); what is absent keeps its default.
 
@@ -56,6 +64,17 @@ def parse_ssd(options: Mapping[str, object]) -> SSDOptions:
         raise RowcastError(
             f"expected decoder.staged_rounds=0 with one row, found {parsed.staged_rounds}: set decoder.rows=2"
         )
+    return parsed
+
+
+def parse_ssd_exact(options: Mapping[str, object]) -> SSDExactOptions:
+    """As `parse_ssd`, for lossless SSD.
+
+    Raises:
+        RowcastError: if an option is unknown, of another type or out of range.
+    """
+    parsed = SSDExactOptions(**_known(SSDExactOptions, options, "decoder"))
+    _check_range("decoder.window", parsed.window, 1)
     return parsed
 
 

@@ -9,17 +9,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from backbones.contract import Grid
+from decoding.methods.draft import Source
 from decoding.methods.options import FirstRow, SSDOptions
 from heads.offsets import Offset
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """Head inputs at `start..stop`, each of which drafts the token `offset` away from it."""
-
-    offset: Offset
-    start: int
-    stop: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,15 +1,13 @@
 """Spatially Speculative Decoding: draft whole rows from the rows above, refine them together, commit them."""
 
-from collections.abc import Sequence
-
-import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 from backbones.errors import RowcastError
+from decoding.methods.draft import draft
 from decoding.methods.method import Method
 from decoding.methods.options import SSDOptions
-from decoding.methods.schedule import Source, schedule
+from decoding.methods.schedule import schedule
 from decoding.session import Session
 from heads.bank import HeadBank
 
@@ -53,21 +51,9 @@ class SSD(Method):
         if step.exact:
             session.draw_next()
         if step.sources:
-            self._draft(session, step.sources)
+            draft(session, self.heads, step.sources)
         session.finalise(step.final)
         return True
 
     def commit(self, session: Session, changed: Bool[Tensor, "N m"]) -> int:
         return schedule(session.grid, self.options)[session.steps].cached
-
-    def _draft(self, session: Session, sources: Sequence[Source]) -> None:
-        """One head call per source, then one pass through the output layer for all of them."""
-        start = min(source.start for source in sources)
-        states, embeddings = session.pairs(start, max(source.stop for source in sources))
-        predicted, labels = [], []
-        for source in sources:
-            inputs = slice(source.start - start, source.stop - start)
-            predicted.append(self.heads(source.offset, states[:, inputs], embeddings[:, inputs]))
-            labels += [source.offset.label] * (source.stop - source.start)
-        session.trace.head_calls += len(sources)
-        session.draft(torch.cat(predicted, 1), labels)

@@ -1,6 +1,9 @@
 """Rules broken on purpose: what the tests of exactness must catch."""
 
+import torch
+
 from decoding.methods.ssd import SSD
+from decoding.methods.ssd_exact import SSDExact
 
 
 def unshifted(session, step):
@@ -33,3 +36,32 @@ class FrozenTokens(SSD):
         accepted = super().accept(p, q, tokens, u)
         self.kept = accepted if self.kept is None else accepted | self.kept
         return self.kept
+
+
+class KeptLaws(SSDExact):
+    """After a round, accepted tokens still count as drawn from the law before it."""
+
+    def accept(self, p, q, tokens, u):
+        self.accepted, self.before = super().accept(p, q, tokens, u), q
+        return self.accepted
+
+    def commit(self, session, changed):
+        session.q = torch.where(self.accepted[..., None], self.before, session.q)
+        return super().commit(session, changed)
+
+
+class HastyCommit(SSDExact):
+    """Commits one token past the first change."""
+
+    def commit(self, session, changed):
+        kept = super().commit(session, changed)
+        session.finalise(min(session.committed + 1, session.end))
+        return kept
+
+
+class CachedDraft(SSDExact):
+    """Leaves the draft in the cache whose token changed."""
+
+    def commit(self, session, changed):
+        super().commit(session, changed)
+        return session.committed

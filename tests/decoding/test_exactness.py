@@ -13,13 +13,15 @@ from scipy import stats
 from decoding import engine
 from decoding.engine import generate
 from decoding.methods import build_method
-from decoding.methods.options import parse_ssd
+from decoding.methods.options import parse_ssd, parse_ssd_exact
 from decoding.methods.ssd import SSD
+from decoding.methods.ssd_exact import SSDExact
 from decoding.noise import Noise
 from decoding.warp import Warp
 from tests.backbones.tiny import tiny_backbone
 from tests.decoding.banks import random_bank
-from tests.decoding.broken import FrozenTokens, StaleLaws, unshifted
+from tests.decoding.broken import FrozenTokens, HastyCommit, KeptLaws, StaleLaws, unshifted
+from tests.decoding.tables import TableBackbone
 
 pytestmark = pytest.mark.integration
 
@@ -31,22 +33,21 @@ LEAST = 1e-4
 class Case:
     """A tiny grid, its enumerated joint law, and draft heads that know nothing."""
 
-    def __init__(self, rows, cols, codes, row_end=False):
-        self.backbone = tiny_backbone(rows, cols, codes, row_end, seed=3)
-        self.bank = random_bank(self.backbone.width)
-        self.codes = codes
-        size = rows * cols
+    def __init__(self, backbone, temperature):
+        self.backbone = backbone
+        self.bank = random_bank(backbone.width)
+        codes, size = backbone.codes, backbone.grid.size
         images = torch.tensor(list(itertools.product(range(codes), repeat=size)))
-        states = self.backbone.states(self.backbone.encode(["a b"] * len(images)), images)
-        # Flat enough that every cell counts.
-        self.sampling = replace(self.backbone.sampling, temperature=6.0)
-        laws = Warp(self.sampling)(self.backbone.head(states), 2).double()
+        self.sampling = replace(backbone.sampling, temperature=temperature)
+        guided = self.sampling.guidance != 1
+        states = backbone.states(backbone.encode(["a b"] * len(images), guided), images)
+        laws = Warp(self.sampling)(backbone.head(states), 1 + guided).double()
         self.law = laws.gather(2, images[..., None])[..., 0].prod(1)
         self.weights = codes ** torch.arange(size - 1, -1, -1)
 
     def counts(self, method, images):
         counts = torch.zeros(len(self.law), dtype=torch.long)
-        for samples in torch.arange(images).split(20_000):
+        for samples in torch.arange(images).split(20_000 if method.lockstep else 1):
             noise = Noise(7, ["a b"] * len(samples), samples.tolist())
             tokens = generate(self.backbone, ["a b"] * len(samples), method, noise, self.sampling).tokens
             counts += torch.bincount(tokens @ self.weights, minlength=len(self.law))
@@ -69,22 +70,36 @@ class Case:
     def ssd(self, kind=SSD, **options):
         return kind(parse_ssd(options), self.bank)
 
+    def exact(self, kind=SSDExact, **options):
+        return kind(parse_ssd_exact(options), self.bank)
+
+
+def tiny(*grid, row_end=False):
+    # Flat enough that every cell counts.
+    return Case(tiny_backbone(*grid, row_end, seed=3), temperature=6.0)
+
 
 @pytest.fixture(scope="module")
 def line():
     """One row of four tokens: three drafts in one block."""
-    return Case(1, 4, 3)
+    return tiny(1, 4, 3)
 
 
 @pytest.fixture(scope="module")
 def square():
-    return Case(2, 2, 3, row_end=True)
+    return tiny(2, 2, 3, row_end=True)
 
 
 @pytest.fixture(scope="module")
 def tower():
     """Rows 1 and 2 are one block of three drafts."""
-    return Case(3, 2, 2)
+    return tiny(3, 2, 2)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Two by two, laws that depend on the whole prefix: painted one by one, so it has to be fast."""
+    return Case(TableBackbone(2, 2, 3), temperature=1.5)
 
 
 def test_autoregression_is_exact(square, line):
@@ -122,6 +137,33 @@ def test_control_accepted_tokens_frozen(line):
 def test_control_laws_without_the_shift(line, monkeypatch):
     monkeypatch.setattr(engine, "_laws", unshifted)
     assert line.p_value(line.ssd(first_row={"rounds": 3})) < LEAST
+
+
+@pytest.mark.parametrize("window", [2, 3, 4])
+def test_ssd_exact_is_exact(table, window):
+    assert table.p_value(table.exact(window=window)) > LEAST
+
+
+def test_ssd_exact_on_a_trunk_is_exact(square):
+    assert square.p_value(square.exact(), 1_500) > LEAST
+
+
+def test_control_draft_law_kept_for_accepted_tokens(table):
+    assert table.p_value(table.exact(KeptLaws)) < LEAST
+
+
+def test_control_commit_past_the_first_change(table):
+    assert table.p_value(table.exact(HastyCommit)) < LEAST
+
+
+def test_control_exact_without_the_shift(table, monkeypatch):
+    monkeypatch.setattr(engine, "_laws", unshifted)
+    assert table.p_value(table.exact()) < LEAST
+
+
+@pytest.mark.slow
+def test_ssd_exact_at_two_hundred_thousand_images(table):
+    assert table.p_value(table.exact(), 200_000) > LEAST
 
 
 @pytest.mark.slow

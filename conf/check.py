@@ -1,0 +1,151 @@
+"""Turns a composed config into its dataclass, or says in one line which option is wrong, and how."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ValidationError
+
+from backbones.errors import RowcastError
+from conf.schema import DECODERS, Rule
+
+FOLDER = Path(__file__).resolve().parent
+
+T = TypeVar("T")
+
+
+def choices(group: str) -> list[str]:
+    """The names that a config group knows: its YAML files."""
+    return sorted(path.stem for path in (FOLDER / group).glob("*.yaml"))
+
+
+def groups() -> list[str]:
+    """The config groups: the folders of this package that hold YAML files."""
+    return sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and any(path.glob("*.yaml")))
+
+
+def option_names(schema: type, prefix: str = "") -> Iterator[str]:
+    """Dotted names of every option of a schema, those of all decoders included."""
+    hints = get_type_hints(schema)
+    for entry in fields(schema):
+        name = prefix + entry.name
+        nested = DECODERS.values() if entry.name == "decoder" else [hints[entry.name]]
+        yield name
+        for kind in nested:
+            if isinstance(kind, type) and is_dataclass(kind):
+                yield from option_names(kind, f"{name}.")
+
+
+def require_known(name: str, schema: type) -> None:
+    """Refuses an option that the schema lacks.
+
+    Raises:
+        RowcastError: naming the most similar option.
+    """
+    known = sorted(set(option_names(schema)))
+    if name not in known:
+        nearest = max(known, key=lambda other: _similarity(name, other))
+        raise RowcastError(f"unknown option {name}: did you mean {nearest}?")
+
+
+def require_choice(group: str, name: str) -> None:
+    """Refuses a group choice for which there is no YAML file.
+
+    Raises:
+        RowcastError: listing the known ones.
+    """
+    if name not in choices(group):
+        raise RowcastError(f"unknown {group} {name!r}: choose {group}= one of {', '.join(choices(group))}")
+
+
+def typed(config: DictConfig, schema: type[T]) -> T:
+    """The config as an instance of its dataclass, types and ranges checked, interpolations resolved.
+
+    Raises:
+        RowcastError: for an unknown option, a missing one, a wrong type or a value out of range.
+    """
+    _require_keys(config, schema, "")
+    decoder = config.get("decoder")
+    if decoder is not None:
+        decoder = checked_decoder(decoder)
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(schema), config)
+    except ValidationError as error:
+        raise _wrong_type(error, schema) from None
+    for name in sorted(OmegaConf.missing_keys(merged)):
+        raise RowcastError(f"option {name} is missing: add {_example(schema, name)}")
+    job: Any = OmegaConf.to_object(merged)
+    _require_rules(job, "")
+    if decoder is not None:
+        job.decoder = decoder
+    return job
+
+
+def checked_decoder(config: DictConfig) -> dict[str, Any]:
+    """The options of one decoder, `name` among them, checked against its own schema.
+
+    Raises:
+        RowcastError: as `typed`.
+    """
+    name = config.get("name")
+    if name not in DECODERS:
+        raise RowcastError(f"unknown decoder.name {name!r}: expected one of {', '.join(DECODERS)}")
+    _require_keys(config, DECODERS[name], "decoder.")
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(DECODERS[name]), config)
+    except ValidationError as error:
+        raise _wrong_type(error, DECODERS[name], "decoder.") from None
+    _require_rules(OmegaConf.to_object(merged), "decoder.")
+    options = OmegaConf.to_container(merged, resolve=True)
+    assert isinstance(options, dict)
+    return {str(key): value for key, value in options.items()}
+
+
+def _similarity(name: str, other: str) -> float:
+    """Of full names, or of last parts where the writer left the prefix out or mistook it."""
+    whole = SequenceMatcher(None, name, other).ratio()
+    last = SequenceMatcher(None, name.rpartition(".")[2], other.rpartition(".")[2]).ratio()
+    return max(whole, 0.95 * last)
+
+
+def _require_keys(config: DictConfig, schema: type, prefix: str) -> None:
+    hints = get_type_hints(schema)
+    for key in config:
+        if key not in hints:
+            nearest = max(hints, key=lambda other: _similarity(str(key), other))
+            raise RowcastError(f"unknown option {prefix}{key}: did you mean {prefix}{nearest}?")
+        value = None if OmegaConf.is_missing(config, key) else config[key]
+        if is_dataclass(hints[str(key)]) and isinstance(value, DictConfig):
+            _require_keys(value, hints[str(key)], f"{prefix}{key}.")
+
+
+def _require_rules(job: Any, prefix: str) -> None:
+    for entry in fields(job):
+        name, value = f"{prefix}{entry.name}", getattr(job, entry.name)
+        if is_dataclass(value):
+            _require_rules(value, f"{name}.")
+        wanted: Rule | None = entry.metadata.get("rule")
+        if wanted is not None and value is not None and not wanted.holds(value):
+            raise RowcastError(f"option {name}: expected {wanted.text}, found {value!r}")
+
+
+def _wrong_type(error: ValidationError, schema: type, prefix: str = "") -> RowcastError:
+    name = prefix + (error.full_key or "").removeprefix(prefix)
+    kind = str(_entry_type(schema, name.removeprefix(prefix)))
+    return RowcastError(f"option {name}: expected {kind}, found {error.value!r}")
+
+
+def _entry_type(schema: type, name: str) -> str:
+    first, _, rest = name.partition(".")
+    kind = get_type_hints(schema)[first.partition("[")[0]]
+    if rest:
+        return _entry_type(kind, rest)
+    return "a group of options" if is_dataclass(kind) else getattr(kind, "__name__", str(kind))
+
+
+def _example(schema: type, name: str) -> str:
+    metadata: Mapping[str, str] = next((e.metadata for e in fields(schema) if e.name == name), {})
+    return metadata.get("example", f"{name}=...")

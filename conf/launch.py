@@ -1,0 +1,115 @@
+"""Runs a job from the command line: composes its config with Hydra, checks it, reports errors in one line.
+
+Used by every `__main__.py`. Heavy libraries are imported by the job, so that `--help` and mistakes answer
+at once. `key=value` sets an option, `group=name` and `+group=name` choose a group's file.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import hydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from backbones.errors import RowcastError
+from conf.check import FOLDER, choices, groups, require_choice, require_known, typed
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+T = TypeVar("T")
+
+
+def launch(config_name: str, schema: type[T], job: Callable[[T], None]) -> None:
+    """Runs `job` with the config `config_name` and the overrides of the command line, then exits.
+
+    Exit status: 0; 2 for what the user can put right (one line on stderr); 130 after Ctrl-C. Any other
+    exception is a defect and shows its traceback.
+    """
+    sys.argv[1:] = [_without_plus(word) for word in sys.argv[1:]]
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(help_text(config_name))
+        return
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    status = 0
+
+    def run(config: DictConfig) -> None:
+        nonlocal status
+        try:
+            job(typed(config, schema))
+        except (RowcastError, OmegaConfBaseException, KeyboardInterrupt) as error:
+            status = _report(error)  # here, since Hydra adds lines of its own to what leaves a job
+
+    try:
+        _check_overrides(sys.argv[1:], schema)
+        hydra.main(version_base="1.3", config_path=str(FOLDER), config_name=config_name)(run)()
+    except (RowcastError, HydraException, OmegaConfBaseException, KeyboardInterrupt) as error:
+        status = _report(error)
+    sys.exit(status)
+
+
+def help_text(config_name: str) -> str:
+    """The commented YAML files of a job: its options, their defaults and what they mean."""
+    sections = []
+    title, _, body = (FOLDER / f"{config_name}.yaml").read_text().partition("\ndefaults:\n")
+    for line in body.splitlines():
+        if not line.startswith("  - "):
+            break
+        name, _, choice = line.removeprefix("  - ").partition(": ")
+        if name in ("process", "_self_"):
+            continue
+        file = FOLDER / (f"{name}/{choice}.yaml" if choice else f"{name}.yaml")
+        lines = [text for text in file.read_text().splitlines() if not text.startswith("# @package")]
+        known = f"  # choose with {name}= {', '.join(choices(name))}" if choice else ""
+        sections.append("\n".join([f"{name}:{known}", *(f"  {text}" for text in lines)]))
+    options = [line for line in body.splitlines() if not line.startswith("  - ")]
+    intro = "\n".join(line.removeprefix("#").removeprefix(" ") for line in title.splitlines())
+    return "\n\n".join(
+        [intro, "Options, set with name.of.option=value:", *sections, "\n".join(options).strip()]
+    )
+
+
+def _without_plus(word: str) -> str:
+    """`+model=x` as `model=x`: groups are in the defaults lists, where Hydra takes no plus."""
+    name = word.lstrip("+").partition("=")[0]
+    return word.lstrip("+") if name in groups() else word
+
+
+def _check_overrides(words: list[str], schema: type) -> None:
+    """Names the nearest option or the known choices, where Hydra would speak of structs and search paths."""
+    overrides = [word for word in words if not word.startswith("-")]
+    many = {"-m", "--multirun"} & set(words)
+    for override in OverridesParser.create().parse_overrides(overrides):
+        name = override.key_or_group
+        if name.partition(".")[0].partition("/")[0] == "hydra":
+            continue
+        require_known(name, schema)
+        if override.is_sweep_override():
+            if not many:
+                text = (override.input_line or "").partition("=")[2]
+                raise RowcastError(f"option {name}: a text with commas needs quotes, '{name}=\"{text}\"'")
+        elif name in groups():
+            require_choice(name, str(override.value()))
+
+
+def _report(error: BaseException) -> int:
+    """Prints the one line for the user and returns the exit status."""
+    if isinstance(error, KeyboardInterrupt):
+        words = ["python", "-m", _program(), *sys.argv[1:]]
+        print(f"\ninterrupted: nothing finished is lost; to go on, run {shlex.join(words)}", file=sys.stderr)
+        return INTERRUPTED
+    message = " ".join(str(error).split())
+    if isinstance(error, HydraException):
+        message = message.partition(" To append")[0]  # advice that `typed` would refuse
+    print(f"{_program()}: {message}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _program() -> str:
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec.name.removesuffix(".__main__") if spec else sys.argv[0]

@@ -1,0 +1,112 @@
+"""The YAML tree and the schema say the same, and every mistake has its sentence."""
+
+import re
+from dataclasses import fields
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from backbones.errors import RowcastError
+from conf.check import FOLDER, choices, option_names, typed
+from conf.decoders import decoder_options
+from conf.schema import DECODERS, DataJob, DecodingJob, EvalJob, TrainJob
+from decoding.methods import build_method
+from heads.bank import HeadBank
+
+pytestmark = pytest.mark.unit
+
+JOBS = {"train": TrainJob, "data": DataJob, "decoding": DecodingJob, "eval": EvalJob}
+MANDATORY = {"decoding": {"prompt"}}
+
+
+def composed(name, *overrides):
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        return compose(name, list(overrides))
+
+
+def keys(config, prefix=""):
+    for key in config:
+        yield f"{prefix}{key}"
+        value = None if OmegaConf.is_missing(config, key) else config[key]
+        if isinstance(value, DictConfig):
+            yield from keys(value, f"{prefix}{key}.")
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_yaml_and_schema_have_the_same_options(name):
+    config = composed(name)
+    wanted = set(option_names(JOBS[name]))
+    if "decoder" in config:
+        others = {f"decoder.{option}" for kind in DECODERS.values() for option in option_names(kind)}
+        wanted -= others - {f"decoder.{option}" for option in option_names(DECODERS["ssd"])}
+    assert set(keys(config)) == wanted
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_only_what_nobody_can_guess_is_mandatory(name):
+    assert OmegaConf.missing_keys(composed(name)) == MANDATORY.get(name, set())
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_every_option_is_commented(path):
+    text = path.read_text().partition("\ndefaults:")
+    if path.stem == "process":
+        return
+    for line in (text[2] or text[0]).splitlines():
+        option = re.match(r" *(\w+):.*", line)
+        if option and option[1] not in (
+            "name",
+            "seed",
+            "project",
+            "prompts",
+            *JOBS,
+            "heads",
+            "trainer",
+            "wandb",
+        ):
+            assert "#" in line, f"{path.name}: {line}"
+
+
+@pytest.mark.parametrize("name", choices("decoder"))
+def test_decoder_options_build_their_method(name):
+    options = decoder_options(name)
+    method = build_method(options.pop("name"), options, HeadBank(8))
+    assert method.lossless == (name == "ar")
+
+
+def test_typed_resolves_and_converts():
+    job = typed(composed("train", "trainer.learning_rate=1", "resume=false"), TrainJob)
+    assert job.folder == "outputs/pocket/train"
+    assert job.trainer.learning_rate == 1.0
+    assert job.resume == "false"
+    assert {field.name for field in fields(job)} == {field.name for field in fields(TrainJob)}
+
+
+MISTAKES = {
+    ("train", "trainer.devices=two"): "option trainer.devices: expected int, found 'two'",
+    ("train", "+trainer.devces=2"): "unknown option trainer.devces: did you mean trainer.devices?",
+    ("train", "+devices=2"): "unknown option devices: did you mean",
+    ("train", "trainer.steps=0"): "option trainer.steps: expected at least 1, found 0",
+    ("train", "trainer.clip=0"): "option trainer.clip: expected above 0, found 0",
+    ("train", "trainer.strategy=fsdp"): "expected one of auto, ddp, deepspeed, found 'fsdp'",
+    ("train", "sampling.top_p=1.5"): "option sampling.top_p: expected above 0, at most 1, found 1.5",
+    ("train", "heads=3"): "option heads: expected a group of options, found 3",
+    ("train", "benchmark.decoders=ar"): "option benchmark.decoders: expected list",
+    ("decoding", "heads=null"): 'option prompt is missing: add prompt="a red sneaker on blue"',
+    ("decoding", "decoder.first_row.block=x"): "option decoder.first_row.block: expected int, found 'x'",
+    ("decoding", "decoder.rounds=-1"): "option decoder.rounds: expected at least 0, found -1",
+    ("decoding", "+decoder.first_row.blok=1"): "did you mean decoder.first_row.block?",
+    ("decoding", "decoder.name=sdd"): "unknown decoder.name 'sdd': expected one of ar, ssd",
+}
+
+
+@pytest.mark.parametrize(("name", "override"), MISTAKES)
+def test_mistakes_are_named(name, override):
+    with pytest.raises(RowcastError, match=re.escape(MISTAKES[name, override])):
+        typed(composed(name, override), JOBS[name])
+
+
+def test_unknown_decoder_lists_the_known_ones():
+    with pytest.raises(RowcastError, match="choose decoder= one of ar, ssd, ssd_r0, ssd_r1"):
+        decoder_options("sdd")

@@ -1,0 +1,47 @@
+"""A backbone that is a table of laws, one for every prefix: whole images in a millisecond, no trunk."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from backbones.contract import Prompt, Sampling, Step
+from tests.backbones.coordinates import CoordinateBackbone
+
+
+class TableBackbone(CoordinateBackbone):
+    """A state is the logits of the token that it emits; prefixes are the nodes of a `codes`-ary tree."""
+
+    def __init__(self, rows: int, cols: int, codes: int, seed: int = 0) -> None:
+        super().__init__(rows, cols)
+        self.codes = self.width = codes
+        self.sampling = Sampling(guidance=1.0)
+        nodes = sum(codes**length for length in range(rows * cols + 1))
+        self.table = 2 * torch.randn(nodes, codes, generator=torch.Generator().manual_seed(seed))
+
+    def begin(self, prompt: Prompt) -> Step:
+        self._length = 0
+        self._path = torch.zeros(prompt.images, 1, dtype=torch.long)
+        return self._at(self._path)
+
+    def forward(self, tokens: Int[Tensor, "N T"]) -> Step:
+        start = self.length
+        self._path = self._walk(self._path[:, : start + 1], tokens)
+        self._length = start + tokens.shape[1]
+        return self._at(self._path[:, start + 1 :])
+
+    def embed(self, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
+        return torch.eye(self.codes)[tokens]
+
+    def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
+        return hidden
+
+    def states(self, prompt: Prompt, tokens: Int[Tensor, "N P"]) -> Float[Tensor, "GN P D"]:
+        return self.table[self._walk(torch.zeros(len(tokens), 1, dtype=torch.long), tokens)[:, :-1]]
+
+    def _walk(self, path: Tensor, tokens: Tensor) -> Tensor:
+        for token in tokens.T:
+            path = torch.cat([path, path[:, -1:] * self.codes + 1 + token[:, None]], 1)
+        return path
+
+    def _at(self, nodes: Tensor) -> Step:
+        return Step(hidden=self.table[nodes], logits=self.table[nodes])

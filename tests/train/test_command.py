@@ -1,0 +1,121 @@
+"""`python -m train` as a user runs it: killed during rollouts, training and benchmark, then run again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = [
+    "rollouts.images=4",
+    "rollouts.batch=2",
+    "rollouts.shard_images=2",
+    "trainer.steps=6",
+    "trainer.batch=1",
+    "trainer.save_every=2",
+    "trainer.validation_images=1",
+    "benchmark.decoders=[ar,ssd]",
+    "benchmark.images=3",
+    "benchmark.warm_up=0",
+    "benchmark.quality_images=0",
+    "wandb.mode=disabled",
+]
+
+
+def start(folder, *options):
+    words = [*OPTIONS, f"folder={folder}/train", f"rollouts.folder={folder}/rollouts", *options]
+    return subprocess.Popen(
+        [sys.executable, "-m", "train", *words],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process):
+    output = process.communicate(timeout=200)[0]
+    return process.returncode, output
+
+
+def kill_when(process, reached):
+    """SIGKILL as soon as a condition on the files holds; the process must not end before."""
+    limit = time.monotonic() + 200
+    while not reached():
+        assert process.poll() is None, process.communicate()[0][-3000:]
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def lines(folder, pattern):
+    return sum(path.read_bytes().count(b"\n") for path in folder.glob(pattern))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("command")
+    whole, killed = folder / "whole", folder / "killed"
+    assert finish(start(whole))[0] == 0
+    kill_when(start(killed), lambda: lines(killed, "rollouts/manifest.jsonl") >= 1)
+    kill_when(start(killed), (killed / "train/checkpoints/step-000002.ckpt").exists)
+    kill_when(start(killed), lambda: lines(killed, "train/benchmark/*.jsonl") >= 2)
+    status, output = finish(start(killed))
+    assert status == 0, output[-3000:]
+    return whole, killed, output
+
+
+def test_the_heads_are_those_of_an_uninterrupted_run(runs):
+    whole, killed, output = runs
+    for name in (
+        "rollouts/manifest.jsonl",
+        "train/heads/heads.safetensors",
+        "train/validation/step-000006.png",
+    ):
+        assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
+    assert "already trained" in output
+
+
+def test_the_run_folder_says_what_it_holds(runs):
+    whole, _, _ = runs
+    names = {path.name for path in (whole / "train").iterdir()}
+    expected = {
+        "config.yaml",
+        "contract.json",
+        "metrics.csv",
+        "checkpoints",
+        "validation",
+        "heads",
+        "benchmark",
+    }
+    assert names - {".lock"} == expected
+    assert (whole / "train/benchmark/report.html").exists()
+
+
+def test_other_options_are_refused_in_the_same_folder(runs):
+    whole, _, _ = runs
+    status, output = finish(start(whole, "trainer.learning_rate=0.5"))
+    assert status == 2
+    assert "trainer.learning_rate=0.001 (now 0.5)" in output.splitlines()[-1]
+
+
+def test_ctrl_c_says_how_to_go_on(runs):
+    whole, _, _ = runs
+    process = start(whole.parent / "stopped", "trainer.steps=4000", f"rollouts.folder={whole}/rollouts")
+    first = whole.parent / "stopped/train/checkpoints/step-000002.ckpt"
+    while not first.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    status, output = finish(process)
+    assert status == 130
+    assert "to go on, run python -m train" in output.splitlines()[-1]

@@ -1,0 +1,114 @@
+"""The training step, the schedule and the paintings, on the tiny backbone."""
+
+import pytest
+import torch
+from PIL import Image
+
+from backbones.errors import RowcastError
+from heads.bank import HeadBank
+from tests.backbones.tiny import tiny_backbone
+from tests.train.session import PROMPTS, job, parts, rollouts
+from train import saving
+from train.fit import fit
+from train.module import Batch, HeadTraining
+from train.optimiser import Schedule, build_optimiser
+from train.strategy import build_strategy
+from train.validation import image_strip
+
+pytestmark = pytest.mark.unit
+
+SCHEDULE = Schedule(steps=10, warm_up=4, learning_rate=1e-3, weight_decay=0.1)
+
+
+def test_schedule_warms_up_and_decays_to_zero():
+    factors = [SCHEDULE.factor(step) for step in range(10)]
+    assert factors[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert factors[4] == 1.0
+    assert factors[4:] == sorted(factors[4:], reverse=True)
+    assert factors[7] == pytest.approx(0.5)  # half of the decay
+    assert SCHEDULE.factor(10) == pytest.approx(0)
+
+
+def test_a_run_shorter_than_its_warm_up_has_a_rate():
+    assert Schedule(steps=2, warm_up=4, learning_rate=1.0, weight_decay=0.0).factor(1) == 0.5
+
+
+def test_only_matrices_are_decayed_and_all_heads_are_trained():
+    bank = HeadBank(8, horizontal=2, vertical=1)
+    groups = build_optimiser(bank, SCHEDULE).param_groups
+    decayed = set(groups[0]["param_names"])
+    rest = set(groups[1]["param_names"])
+    assert groups[0]["weight_decay"] == 0.1
+    assert groups[1]["weight_decay"] == 0
+    assert decayed | rest == {name for name, _ in bank.named_parameters()}
+    assert all("norm" in name for name in rest)
+    assert not any("norm" in name for name in decayed)
+
+
+def test_strategies_by_name():
+    assert build_strategy("auto", device="cpu", devices=1, zero_stage=2) == "auto"
+    several = build_strategy("auto", device="cpu", devices=2, zero_stage=2)
+    assert type(several).__name__ == "DDPStrategy"
+
+
+def module(bank):
+    return HeadTraining(bank, tiny_backbone(), SCHEDULE, guided=True, chunk=100)
+
+
+def test_the_backbone_is_no_part_of_the_module():
+    training = module(HeadBank(32, horizontal=2, vertical=1))
+    assert {name.split(".")[0] for name in training.state_dict()} == {"bank"}
+    assert {name for name, _ in training.named_children()} == {"bank"}
+
+
+def test_a_loss_that_is_not_finite_names_head_step_and_images(tmp_path):
+    bank = HeadBank(32, horizontal=2, vertical=1)
+    with torch.no_grad():
+        bank.predictors["v+1"].mix.weight[0, 0] = torch.nan
+    images = rollouts(tmp_path)
+    with pytest.raises(RowcastError, match=r"found nan of head v\+1 at step 0 on images 00000000, 00000002"):
+        module(bank).training_step(Batch([images[0], images[2]]), 0)
+
+
+def test_strip_enlarges_and_keeps_the_order():
+    row = torch.arange(2, dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 3, 16, 16)
+    strip = image_strip([row, row + 10])
+    assert strip.shape == (3, 2 * 64, 2 * 64)
+    assert [int(strip[0, y, x]) for y in (0, 64) for x in (0, 64)] == [0, 1, 10, 11]
+
+
+class TestFit:
+    """A real run in this process: it trains, leaves global randomness alone and stops at NaN."""
+
+    @pytest.fixture
+    def quiet(self, monkeypatch):
+        monkeypatch.setenv("WANDB_MODE", "disabled")
+
+    def test_training_lowers_the_loss_and_draws_no_global_randomness(self, tmp_path, quiet):
+        things, images = parts(), rollouts(tmp_path / "rollouts")
+        before = torch.get_rng_state()
+        last = fit(job(tmp_path, "trainer.steps=20"), things, images)
+        assert torch.equal(before, torch.get_rng_state())
+        assert last.name == "step-000020.ckpt"
+        heads = saving.read_heads(last)
+        assert all(weight.equal(heads[name]) for name, weight in things.bank.state_dict().items())
+        lines = (tmp_path / "metrics.csv").read_text().splitlines()
+        losses = [float(line.split(",")[2]) for line in lines if ",loss," in line]
+        assert len(losses) == 2
+        assert losses[1] < losses[0]
+        assert Image.open(tmp_path / "validation" / "step-000020.png").size[0] >= 2 * 4
+        assert len(PROMPTS) == 2
+
+    def test_weights_that_are_not_finite_never_reach_a_checkpoint(self, tmp_path, quiet, monkeypatch):
+        step = saving.CheckpointKeeper.on_train_batch_end
+
+        def overflow(self, trainer, module, *rest):
+            if trainer.global_step == 4:
+                with torch.no_grad():
+                    next(module.parameters()).view(-1)[0] = torch.inf
+            step(self, trainer, module, *rest)
+
+        monkeypatch.setattr(saving.CheckpointKeeper, "on_train_batch_end", overflow)
+        with pytest.raises(RowcastError, match="expected finite weights, found NaN or infinity in bank"):
+            fit(job(tmp_path), parts(), rollouts(tmp_path / "rollouts"))
+        assert [path.name for path in saving.checkpoints(tmp_path / "checkpoints")][-1] == "step-000002.ckpt"

@@ -1,0 +1,182 @@
+"""The training job: rollouts, training, a bundle. Every phase goes on where an earlier run stopped."""
+
+import logging
+import os
+import warnings
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from backbones.errors import RowcastError
+from backbones.registry import load_backbone, rollout_prompts
+from checkpoints.bundle import load_bundle, save_bundle
+from conf.decoders import decoder_options
+from conf.schema import TrainJob
+from data.harvest import check_harvest
+from data.rollout import make_rollouts
+from data.rollouts import RolloutSet
+from decoding.methods import build_method
+from decoding.methods.method import Method
+from decoding.prompts import read_prompts
+from heads.bank import HeadBank
+from heads.loss import check_targets
+from train import run
+from train.fit import Parts, fit
+from train.loggers import FILE, last_metrics
+from train.saving import read_heads
+from train.strategy import process_rank
+
+PHASES = 4
+PAINTERS = ("ssd", "ssd_r0")
+"""The decoders of validation; the figures of the first are on the terminal."""
+CHECKED_IMAGES = 4
+
+
+def train(job: TrainJob) -> Path | None:
+    """Makes rollouts, trains heads on them and writes a bundle.
+
+    Returns:
+        The bundle's folder; none in the processes of a distributed run that only help to train.
+
+    Raises:
+        RowcastError: for anything that the user can put right; what was made so far is kept.
+    """
+    _quieten()
+    parts = _parts(job)
+    folder = Path(job.folder)
+    if process_rank() != 0:
+        fit(job, parts, RolloutSet(job.rollouts.folder, job.rollouts.images))
+        return None
+    heading(1, f"rollouts: {job.rollouts.images} images in {job.rollouts.folder}")
+    rollouts = _rollouts(job, parts)
+    if job.resume == "false" and (aside := run.set_aside(folder)):
+        print(f"the earlier run in {folder} is now in {aside}")
+    with run.occupied(folder):
+        run.enter(folder, _contract(job, rollouts), OmegaConf.to_yaml(OmegaConf.structured(job)))
+        heading(2, f"training: {job.trainer.steps} steps in {folder}")
+        _print_parameters(parts)
+        last = fit(job, parts, rollouts)
+        heading(3, f"bundle: {folder / run.HEADS}")
+        return _write_bundle(job, parts, last)
+
+
+def heading(number: int, title: str) -> None:
+    """Prints the heading of a phase."""
+    print(f"\n{number}/{PHASES} {title}", flush=True)
+
+
+def _quieten() -> None:
+    """Leaves the terminal to the job: no notices about loaders, devices and other products."""
+    for name in ("lightning.pytorch", "lightning.fabric", "DeepSpeed", "compilers.C.base"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for module in ("lightning", "torch", "deepspeed"):
+        warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+
+
+def _parts(job: TrainJob) -> Parts:
+    """Loads the backbone and makes new heads; every option that needs the backbone is checked here."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    backbone = load_backbone(**asdict(job.model))
+    overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
+    given = job.rollouts.prompts
+    torch.manual_seed(job.trainer.seed)
+    bank = HeadBank(backbone.width, **asdict(job.heads))
+    check_targets(bank.offsets, backbone.grid)
+    return Parts(
+        backbone=backbone,
+        bank=bank,
+        sampling=replace(backbone.sampling, **overrides),
+        prompts=read_prompts(given) if given else rollout_prompts(job.model.name),
+        painters={name: _painter(name, bank) for name in PAINTERS},
+    )
+
+
+def _painter(name: str, bank: HeadBank) -> Method:
+    options = decoder_options(name)
+    return build_method(options.pop("name"), options, bank)
+
+
+def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet:
+    """Makes what is missing, and proves that all of it can be trained on."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        # Started by torchrun: the others would wait on a collective while one process samples for hours.
+        rollouts = RolloutSet(job.rollouts.folder, job.rollouts.images)
+    else:
+        options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
+        rollouts = make_rollouts(parts.backbone, parts.prompts, sampling=parts.sampling, **options)
+    rollouts.verify()
+    images = [rollouts[i] for i in range(min(CHECKED_IMAGES, len(rollouts)))]
+    check = check_harvest(parts.backbone, images, guided=parts.sampling.guidance != 1)
+    print(f"{len(rollouts)} images verified; their states give the live logits within {check.error:.1e}")
+    return rollouts
+
+
+def _contract(job: TrainJob, rollouts: RolloutSet) -> dict[str, Any]:
+    """What the final weights depend on."""
+    made = asdict(rollouts.contract)
+    trainer = asdict(job.trainer)
+    for name in ("validate_every", "validation_images", "save_every", "zero_stage"):
+        trainer.pop(name)
+    if job.trainer.strategy != "deepspeed":
+        # One file format, and the loader goes on with the same images on any number of devices.
+        trainer |= {"strategy": "auto or ddp", "devices": "any"}
+    return run.flat(
+        {
+            "model": {"name": made["backbone"], "fingerprint": made["fingerprint"]},
+            "sampling": made["sampling"],
+            "rollouts": {"images": len(rollouts), "seed": made["seed"], "prompts": made["prompts"]},
+            "heads": asdict(job.heads),
+            "trainer": trainer,
+        }
+    )
+
+
+def _print_parameters(parts: Parts) -> None:
+    """What is trained and what is not."""
+    bank, backbone = parts.bank, parts.backbone
+    rows = [
+        (f"head {offset.label}", list(bank.predictors[offset.label].parameters())) for offset in bank.offsets
+    ]
+    for name, weights in [*rows, ("all heads", list(bank.parameters()))]:
+        count = sum(weight.numel() for weight in weights if weight.requires_grad)
+        print(f"  {name:<18}{count:>12,} trained    {_dtype(weights[0].dtype)}")
+    print(f"  {'backbone ' + backbone.name:<18}{0:>12,} trained    {_dtype(backbone.dtype)}, frozen")
+
+
+def _dtype(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:
+    """Saves the heads of a checkpoint as a bundle and loads them again, as a user will."""
+    folder = Path(job.folder)
+    bank = HeadBank(parts.backbone.width, **asdict(job.heads))
+    bank.load_state_dict(read_heads(last))
+    save_bundle(
+        folder / run.HEADS,
+        bank,
+        backbone=parts.backbone,
+        sampling=parts.sampling,
+        training={
+            "images": job.rollouts.images,
+            "steps": job.trainer.steps,
+            "batch": job.trainer.batch,
+            "devices": job.trainer.devices,
+            "learning_rate": job.trainer.learning_rate,
+            "weight_decay": job.trainer.weight_decay,
+            "precision": job.trainer.precision,
+        },
+        metrics=last_metrics(folder / FILE),
+    )
+    loaded = load_bundle(folder / run.HEADS, parts.backbone).bank.state_dict()
+    differing = [name for name, weight in bank.state_dict().items() if not weight.equal(loaded[name].cpu())]
+    if differing:
+        raise RowcastError(
+            f"expected the weights of {last} in {folder / run.HEADS}, found others in {differing[0]}: "
+            "run the same command again to write the bundle anew"
+        )
+    return folder / run.HEADS

@@ -1,0 +1,113 @@
+"""The Lightning module: trains the heads on states that it harvests from the frozen backbone as it goes.
+
+It draws no random number: batches come in the loader's order, and paintings have streams of their own. So
+a checkpoint holds everything that the rest of a run depends on.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from jaxtyping import Float
+from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+
+from backbones.contract import Backbone
+from backbones.errors import RowcastError
+from data.harvest import harvest
+from data.loader import ResumableLoader
+from data.shards import Rollout
+from heads.bank import HeadBank
+from heads.loss import head_losses
+from heads.offsets import Offset
+from train.optimiser import Schedule, build_optimiser
+
+LOG_EVERY = 10
+"""Steps in a logged mean."""
+
+
+class Batch:
+    """Rollouts in a wrapper that Lightning's strategies do not look into: the harvest moves the tokens."""
+
+    def __init__(self, rollouts: Sequence[Rollout]) -> None:
+        self.rollouts = rollouts
+
+
+class Batches(ResumableLoader[Rollout]):
+    """The loader as Lightning takes it: it saves and restores the position by itself."""
+
+    def __iter__(self) -> Iterator[Batch]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return map(Batch, super().__iter__())
+
+
+class HeadTraining(LightningModule):
+    """Trains `bank`, its only submodule.
+
+    Args:
+        bank: The heads.
+        backbone: Frozen; held outside the module tree, so that no strategy or checkpoint ever sees it.
+        schedule: Steps, learning rate and decay.
+        guided: Whether the unconditional branch is learnt too, as guided decoding needs it.
+        chunk: Pairs in one piece of the loss.
+    """
+
+    bank: HeadBank
+    backbone: Backbone
+
+    def __init__(
+        self, bank: HeadBank, backbone: Backbone, schedule: Schedule, *, guided: bool, chunk: int
+    ) -> None:
+        super().__init__()
+        self.bank = bank
+        object.__setattr__(self, "backbone", backbone)
+        self._schedule = schedule
+        self._guided = guided
+        self._chunk = chunk
+        self._window: list[Tensor] = []
+
+    def setup(self, stage: str) -> None:
+        self.backbone.to(self.device)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Float[Tensor, ""]:
+        # The backbone computes in its own dtype, whatever the precision of the heads.
+        with torch.autocast(self.device.type, enabled=False):
+            data = harvest(self.backbone, batch.rollouts, self._guided)
+        losses = head_losses(self.bank, data.states, data.embeddings, self.backbone.grid, self._chunk)
+        self._require_finite(losses, batch.rollouts)
+        self._record(losses)
+        return torch.stack(list(losses.values())).mean()
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        optimiser = build_optimiser(self, self._schedule)
+        # A plain function: of anything else LambdaLR writes the attributes into every checkpoint.
+        scheduler = LambdaLR(optimiser, lambda step: self._schedule.factor(step))  # noqa: PLW0108
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def _require_finite(self, losses: Mapping[Offset, Tensor], batch: Sequence[Rollout]) -> None:
+        """Before the optimiser step, so that the weights never see it."""
+        if torch.stack(list(losses.values())).isfinite().all():
+            return
+        offset, loss = next((key, value) for key, value in losses.items() if not value.isfinite())
+        keys = ", ".join(rollout.key for rollout in batch)
+        raise RowcastError(
+            f"expected a finite loss, found {loss.item()} of head {offset.label} at step {self.global_step} "
+            f"on images {keys}; the last checkpoint is kept: lower trainer.learning_rate or set "
+            "trainer.precision=32-true, and run again with resume=false"
+        )
+
+    def _record(self, losses: Mapping[Offset, Tensor]) -> None:
+        """Logs the mean of the last steps over all ranks; single steps jump about too much to read."""
+        self._window.append(torch.stack([loss.detach() for loss in losses.values()]))
+        step = self.global_step + 1
+        if step % LOG_EVERY and step != self._schedule.steps:
+            return
+        steps = len(self._window)
+        means = self.trainer.strategy.reduce(torch.stack(self._window).mean(0), reduce_op="mean")
+        self._window.clear()
+        values = dict(zip((f"loss/{offset.label}" for offset in losses), means.tolist(), strict=True))
+        values["loss"] = means.mean().item()
+        values["steps_in_mean"] = steps
+        values["learning_rate"] = self._schedule.learning_rate * self._schedule.factor(self.global_step)
+        for logger in self.loggers:
+            logger.log_metrics(values, step)

@@ -1,0 +1,176 @@
+"""Checkpoints: whole or absent whenever the process is killed, the last two kept, read with every strategy.
+
+A checkpoint is a file, or a folder where DeepSpeed wrote it, named `step-000100.ckpt`. It is written under
+another name, synced and renamed.
+"""
+
+import os
+import re
+import shutil
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric.plugins.io import TorchCheckpointIO
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
+
+from backbones.errors import RowcastError
+
+KEPT = 2
+UNFINISHED = "unfinished.ckpt"
+_NAME = re.compile(r"step-(\d{6,})\.ckpt")
+
+
+def checkpoint_name(step: int) -> str:
+    return f"step-{step:06d}.ckpt"
+
+
+def step_of(path: Path) -> int:
+    """The optimiser steps behind a checkpoint.
+
+    Raises:
+        RowcastError: if the path is not a checkpoint's.
+    """
+    match = _NAME.fullmatch(path.name)
+    if match is None or not path.exists():
+        raise RowcastError(
+            f"expected a checkpoint such as {path.parent / checkpoint_name(100)}, found {path}: "
+            "set resume=auto, or correct the path"
+        )
+    return int(match[1])
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The complete checkpoints in a folder, oldest first."""
+    found = [path for path in folder.glob("step-*.ckpt") if _NAME.fullmatch(path.name)]
+    return sorted(found, key=step_of)
+
+
+def read_heads(path: Path) -> dict[str, Tensor]:
+    """The fp32 weights of the heads in a checkpoint, by their names in the bank.
+
+    Raises:
+        RowcastError: if the checkpoint cannot be read.
+    """
+    if path.is_dir():
+        from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # its progress is nobody's business
+            weights = dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag="checkpoint") or {})
+    else:
+        weights = _load(path)["state_dict"]
+    return {name.removeprefix("bank."): weight.contiguous().clone() for name, weight in weights.items()}
+
+
+def check_readable(path: Path) -> None:
+    """Finds out before training whether a checkpoint can be resumed from.
+
+    Raises:
+        RowcastError: if it cannot.
+    """
+    if path.is_file():
+        _load(path)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # torch raises half a dozen kinds for a damaged file
+        reason = str(error).splitlines()[0][:100]
+        raise RowcastError(
+            f"expected a checkpoint in {path}, found: {reason}; remove it and run again to resume from the "
+            "one before, or set resume=false"
+        ) from error
+
+
+class PlainCheckpointIO(TorchCheckpointIO):
+    """Writes where it is told to; Lightning's own goes through the system's folder for temporary files."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+    ) -> None:
+        with Path(path).open("wb") as file:
+            torch.save(checkpoint, file)
+
+
+class CheckpointKeeper(Callback):
+    """Saves at the first step (a full disk shows before the work is done), every so often, and at the last.
+
+    Args:
+        folder: Where checkpoints go.
+        every: Steps between them.
+    """
+
+    def __init__(self, folder: Path, every: int) -> None:
+        self._folder = folder
+        self._every = every
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.ckpt_path is None:
+            self._save(trainer)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps:
+            self._save(trainer)
+
+    def _save(self, trainer: Trainer) -> None:
+        target = self._folder / checkpoint_name(trainer.global_step)
+        if target.exists():
+            return
+        self._require_finite(trainer)
+        temporary = self._folder / UNFINISHED
+        try:
+            if trainer.is_global_zero:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                _remove(temporary)
+            trainer.strategy.barrier()
+            trainer.save_checkpoint(temporary)
+            if trainer.is_global_zero:
+                publish(temporary, target)
+                for old in checkpoints(self._folder)[:-KEPT]:
+                    _remove(old)
+        except OSError as error:
+            raise RowcastError(
+                f"expected to write a checkpoint to {self._folder}, found: {error.strerror or error}; "
+                "earlier ones are kept: free or permit the space and run the same command again"
+            ) from error
+        trainer.strategy.barrier()
+
+    def _require_finite(self, trainer: Trainer) -> None:
+        """A gradient that overflowed shows in the weights first, and must not reach a checkpoint."""
+        for name, weight in trainer.lightning_module.named_parameters():
+            if not weight.isfinite().all():
+                raise RowcastError(
+                    f"expected finite weights, found NaN or infinity in {name} at step "
+                    f"{trainer.global_step}; the last checkpoint is kept: lower trainer.learning_rate and "
+                    "run again with resume=false"
+                )
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Gives a complete checkpoint its name; a power cut leaves it whole or unnamed."""
+    files = [path for path in temporary.rglob("*") if path.is_file()] if temporary.is_dir() else [temporary]
+    for path in files:
+        _sync(path)
+    temporary.rename(target)
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
