@@ -18,6 +18,7 @@ OPTIONS = [
     "rollouts.shard_images=2",
     "trainer.steps=6",
     "trainer.batch=1",
+    "trainer.learning_rate=0.001",
     "trainer.save_every=2",
     "trainer.validation_images=1",
     "benchmark.decoders=[ar,ssd]",
