@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from backbones.contract import Backbone, Sampling
+from backbones.durable import rename_durably, write_durably, write_synced
 from backbones.errors import RowcastError
 from checkpoints.card import CARD_FILE, render_card
 from checkpoints.config import (
@@ -28,7 +29,6 @@ from checkpoints.config import (
     json_text,
     read_config,
 )
-from checkpoints.durable import rename_durably, write_durably, write_synced
 from checkpoints.weights import WEIGHTS_FILE, read_weights, sha256_of, write_weights
 from heads.bank import HeadBank
 

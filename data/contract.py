@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from backbones.contract import Backbone, Grid, Sampling
+from backbones.durable import write_durably
 from backbones.errors import RowcastError
-from data.durable import disk_errors, write_durably
+from data.durable import disk_errors
 
 SCHEMA = 1
 FILE = "contract.json"

@@ -15,11 +15,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 from backbones.contract import Backbone, Sampling
+from backbones.durable import TEMPORARY
 from backbones.errors import RowcastError
 from data import contract as contracts
 from data import manifest as manifests
 from data.contract import Contract
-from data.durable import TEMPORARY, disk_errors, exclusive
+from data.durable import disk_errors, exclusive
 from data.plan import Plan
 from data.rollouts import RolloutSet
 from data.shards import Rollout, check_size, image_key, pack, publish

@@ -20,8 +20,9 @@ from torch import Tensor
 from webdataset.writer import TarWriter
 
 from backbones.contract import Grid, Sampling
+from backbones.durable import write_durably
 from backbones.errors import RowcastError
-from data.durable import disk_errors, write_durably
+from data.durable import disk_errors
 from data.manifest import Entry, append_entry
 
 

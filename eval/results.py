@@ -1,12 +1,12 @@
 """The results of a benchmark in typed form, and `results.json`: its stable, versioned JSON."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from backbones.contract import Grid, Sampling
+from backbones.durable import write_durably
 from backbones.errors import RowcastError
 from eval.environment import Environment
 from eval.passes import Plan
@@ -128,13 +128,8 @@ def write_results(results: Results, path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Replaces `path` by `text` in one step, so that a reader or a kill never meets half a file."""
-    part = path.with_name(path.name + ".part")
     try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        write_durably(path, text)
     except OSError as error:
         raise RowcastError(
             f"expected to write {path}, found: {error.strerror}: free space or set folder=..., "

@@ -11,6 +11,7 @@ from conf.schema import EvalJob, TrainJob
 
 def main(job: TrainJob) -> None:
     """Runs the job; heavy libraries are imported here, so that `--help` and mistakes answer at once."""
+    from dataclasses import replace
     from pathlib import Path
 
     from train.job import heading, train
@@ -26,7 +27,7 @@ def main(job: TrainJob) -> None:
         EvalJob(
             model=job.model,
             sampling=job.sampling,
-            benchmark=job.benchmark,
+            benchmark=replace(job.benchmark, prompts=job.benchmark.prompts or job.rollouts.prompts),
             heads=str(bundle),
             folder=str(benchmark),
         ),

@@ -12,8 +12,8 @@ from typing import Any
 from lightning.pytorch.loggers import Logger, WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
 
+from backbones.durable import write_durably
 from backbones.errors import RowcastError
-from data.durable import write_durably
 
 FILE = "metrics.csv"
 HEADER = ("step", "name", "value")

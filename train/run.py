@@ -5,15 +5,14 @@ contract.json    what the weights depend on; a run only goes on under the same
 metrics.csv      checkpoints/   validation/   heads/   benchmark/   wandb/
 """
 
-import fcntl
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from backbones.durable import only_writer, write_durably
 from backbones.errors import RowcastError
-from data.durable import write_durably
 from train.saving import check_readable, checkpoints, step_of
 
 CHECKPOINTS = "checkpoints"
@@ -25,24 +24,16 @@ VALIDATION = "validation"
 
 @contextmanager
 def occupied(folder: Path) -> Iterator[None]:
-    """Makes the folder and holds its lock; the system releases it when the process ends, however it ends.
+    """Makes the folder and holds its lock.
 
     Raises:
         RowcastError: if the folder cannot be written, or another process trains in it.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("ab")
+        lock = only_writer(folder, "folder=")
     except OSError as error:
         raise _unwritable(folder, error) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RowcastError(
-                f"expected to be the only process that trains in {folder}, found another one: "
-                "wait for it to end, or set another folder="
-            ) from None
+    with lock:
         yield
 
 

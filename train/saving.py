@@ -17,6 +17,7 @@ from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from backbones.durable import sync
 from backbones.errors import RowcastError
 
 KEPT = 2
@@ -156,17 +157,9 @@ def publish(temporary: Path, target: Path) -> None:
     """Gives a complete checkpoint its name; a power cut leaves it whole or unnamed."""
     files = [path for path in temporary.rglob("*") if path.is_file()] if temporary.is_dir() else [temporary]
     for path in files:
-        _sync(path)
+        sync(path)
     temporary.rename(target)
-    _sync(target.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(target.parent)
 
 
 def _remove(path: Path) -> None:

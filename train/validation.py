@@ -19,7 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from backbones.contract import Backbone, Sampling
-from data.durable import write_durably
+from backbones.durable import write_durably
 from decoding.engine import generate
 from decoding.generation import Trace
 from decoding.methods import build_method

@@ -28,7 +28,7 @@ from backbones.pocket.train_trunk import draw_batch, token_loss, train_trunk
 SEED = 1
 INITIAL_SEED = 0
 SHEET_IMAGES = 512
-FIGURES_FILE = "pretraining.json"
+FIGURES_FILE = "figures.json"
 
 
 def arguments() -> argparse.Namespace:

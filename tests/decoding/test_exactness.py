@@ -6,6 +6,7 @@ Every claim has a control beside it that breaks the rule and must be caught.
 import itertools
 from dataclasses import replace
 
+import jaxtyping
 import pytest
 import torch
 from scipy import stats
@@ -28,6 +29,14 @@ pytestmark = pytest.mark.integration
 IMAGES = 4_000
 LEAST = 1e-4
 """A law is refused below this p-value."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_shape_checks():
+    """Shapes are checked in every other test; here they would take three quarters of the time."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 class Case:

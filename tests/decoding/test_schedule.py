@@ -5,7 +5,7 @@ import torch
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
-from decoding.accounting import expected_forwards
+from decoding.accounting import expected_forwards, forward_bounds
 from decoding.engine import generate
 from decoding.methods import build_method
 from decoding.methods.options import SSDOptions, parse_ssd
@@ -100,7 +100,7 @@ def test_defaults_are_the_best_setting_of_the_paper():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sdd", {}, "expected a decoder out of ar, ssd, found sdd"),
+        ("sdd", {}, "expected a decoder out of ar, ssd, ssd_exact, found sdd"),
         ("ar", {"rounds": 1}, "no options for decoder ar, found rounds"),
         ("ssd", {"round": 1}, "expected options rounds, .* in decoder, found round"),
         ("ssd", {"rounds": -1}, "decoder.rounds 0 or more, found -1"),
@@ -112,6 +112,9 @@ def test_defaults_are_the_best_setting_of_the_paper():
         ("ssd", {"first_row": {"block": 0}}, "first_row.block 1 or more, found 0"),
         ("ssd", {"first_row": {"block": 6}}, "first_row.block 1 to 5, found 6"),
         ("ssd", {"first_row": {"bonus_token": 1}}, "bonus_token of type bool, found 1"),
+        ("ssd_exact", {"window": 0}, "decoder.window 1 or more, found 0"),
+        ("ssd_exact", {"window": "9"}, "decoder.window of type int, found '9'"),
+        ("ssd_exact", {"rounds": 2}, "expected options window in decoder, found rounds"),
         ("ssd", {"rows": 2}, "decoder.rows 1 to 1, found 2.*heads.vertical=2"),
     ],
 )
@@ -120,9 +123,24 @@ def test_options_out_of_range_say_what_is_valid(name, options, message):
         build_method(name, options, random_bank(4, 5, 1))
 
 
-def test_speculation_without_heads_is_refused():
-    with pytest.raises(RowcastError, match="expected draft heads"):
-        build_method("ssd", {}, None)
+@pytest.mark.parametrize("name", ["ssd", "ssd_exact"])
+def test_speculation_without_heads_is_refused(name):
+    with pytest.raises(RowcastError, match=f"expected draft heads for decoder {name}"):
+        build_method(name, {}, None)
+
+
+@pytest.mark.parametrize(("horizontal", "vertical"), [(0, 1), (5, 0)])
+def test_lossless_speculation_needs_heads_of_both_directions(horizontal, vertical):
+    with pytest.raises(RowcastError, match=f"found {horizontal} horizontal and {vertical} vertical"):
+        build_method("ssd_exact", {}, random_bank(4, horizontal, vertical))
+
+
+def test_a_count_that_depends_on_the_image_is_not_promised():
+    grid = Grid(rows=16, cols=16)
+    with pytest.raises(RowcastError, match="fixed count, ar or ssd, found ssd_exact"):
+        expected_forwards(grid, "ssd_exact", {})
+    assert forward_bounds(grid, "ssd_exact", {}) == (7, 256)
+    assert forward_bounds(grid, "ssd", {}) == (52, 52)
 
 
 def test_changed_map_and_fractions_come_from_the_rounds():

@@ -51,7 +51,7 @@ def test_starting_anew_keeps_the_old_run(tmp_path):
 
 
 def test_one_process_at_a_time(tmp_path):
-    refused = pytest.raises(RowcastError, match="only process that trains")
+    refused = pytest.raises(RowcastError, match="only process that writes to")
     with run.occupied(tmp_path), refused, run.occupied(tmp_path):
         pass
     with run.occupied(tmp_path):
