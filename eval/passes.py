@@ -123,8 +123,9 @@ def quality_pass(bench: Bench) -> None:
     if not any(missing):
         return
     with tqdm(total=sum(map(len, missing)), desc="quality", unit="image", dynamic_ncols=True) as bar:
-        for keys in missing:
-            for batch in _batches(keys, bench.plan.quality_batch):
+        for (decoder, _), keys in zip(bench.quality_sets, missing, strict=True):
+            together = bench.plan.quality_batch if bench.decoders[decoder].lockstep else 1
+            for batch in _batches(keys, together):
                 bench.log.add(_paint(bench, batch, timed=False))
                 bar.update(len(batch))
 

@@ -36,10 +36,16 @@ def write_report(results: Results, exhibits: Sequence[Exhibit], path: Path) -> N
 
 
 def headline_decoder(results: Results) -> DecoderResult:
-    """The drafting decoder closest to the baseline's quality; the baseline where it stands alone."""
+    """The lossless drafting decoder with the fewest forwards, else the one closest to the baseline's quality.
+
+    The baseline where it stands alone.
+    """
     drafting = [decoder for decoder in results.decoders if decoder.name != results.baseline]
     if not drafting:
         return results.decoders[0]
+    lossless = [decoder for decoder in drafting if decoder.lossless]
+    if lossless:
+        return min(lossless, key=lambda decoder: decoder.forwards)
     return min(
         drafting, key=lambda decoder: decoder.quality.nll.value if decoder.quality else -decoder.forwards
     )
@@ -61,10 +67,15 @@ def _headline(results: Results) -> str:
         cards.append(
             card(f"{delta.value:+.2f} nats", f"a token against {baseline.name}{_range(delta, '{:+.2f}')}")
         )
+    chosen = (
+        "the lossless decoder with the fewest forwards"
+        if best.lossless
+        else f"the drafting decoder nearest to {baseline.name} in quality"
+    )
     about = (
         f"{subject.grid.rows}x{subject.grid.cols} tokens, {subject.codes} codes, draft heads "
         f"{', '.join(subject.offsets)} with {subject.parameters:,} parameters. The figures here are of "
-        f"{best.name}, the drafting decoder nearest to {baseline.name} in quality; the tables have all."
+        f"{best.name}, {chosen}; the tables have all."
     )
     title = f"{escape(best.name)} {tag(law(best))} on {escape(subject.backbone)}"
     return (
