@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from backbones.contract import Backbone, Grid, Prompt, Sampling, Step
 from backbones.errors import RowcastError
 from backbones.fingerprint import fingerprint
+from backbones.packed import pack
 from backbones.padding import left_padded
 from backbones.session import Session, open_session
 from backbones.slots import Slots
@@ -62,6 +63,8 @@ class SharedTrunk(Backbone):
         self._hashed = {"trunk": trunk, "norm": self._norm, "head": image_head, **hashed}
         for module in self._hashed.values():
             module.eval().requires_grad_(False)
+        pack(trunk)
+        pack(image_head)
         self._pad = pad
         self._slots = Slots(grid=grid, row_ends=row_end is not None)
         # The row end is one more row of the table: code V.
