@@ -1,6 +1,7 @@
 """Backbones by name. A family's code, and the heavy libraries under it, are imported when it is asked for."""
 
 import difflib
+import re
 from collections.abc import Sequence
 
 import torch
@@ -66,20 +67,24 @@ def rollout_prompts(name: str) -> list[str]:
 
         return all_captions()
     raise RowcastError(
-        f"expected prompts for {name}, found none: pass rollouts.prompts with a file of prompts"
+        f"expected prompts for {name}, found none: pass a text file of them, rollouts.prompts=FILE to make "
+        "rollouts or train, benchmark.prompts=FILE to benchmark"
     )
 
 
 def _device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    refusal = RowcastError(
+        f"expected a device that this machine has, found {device!r}: pass model.device=auto, cpu or cuda:0"
+    )
+    if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", device):
+        raise refusal
     try:
         place = torch.device(device)
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
-        raise RowcastError(
-            f"expected a device that this machine has, found {device!r}: pass model.device=auto"
-        ) from error
+        raise refusal from error
     return place
 
 

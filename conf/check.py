@@ -143,7 +143,11 @@ def _entry_type(schema: type, name: str) -> str:
     kind = get_type_hints(schema)[first.partition("[")[0]]
     if rest:
         return _entry_type(kind, rest)
-    return "a group of options" if is_dataclass(kind) else getattr(kind, "__name__", str(kind))
+    return (
+        "a group of options"
+        if is_dataclass(kind)
+        else getattr(kind, "__name__", str(kind).replace("None", "null"))
+    )
 
 
 def _example(schema: type, name: str) -> str:

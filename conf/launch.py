@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import hydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from backbones.errors import RowcastError
-from conf.check import FOLDER, choices, groups, require_choice, require_known, typed
+from conf.check import FOLDER, choices, typed
+from conf.words import prepare
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -31,7 +31,6 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None]) -> None:
     Exit status: 0; 2 for what the user can put right (one line on stderr); 130 after Ctrl-C. Any other
     exception is a defect and shows its traceback.
     """
-    sys.argv[1:] = [_without_plus(word) for word in sys.argv[1:]]
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(help_text(config_name))
         return
@@ -46,7 +45,7 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None]) -> None:
             status = _report(error)  # here, since Hydra adds lines of its own to what leaves a job
 
     try:
-        _check_overrides(sys.argv[1:], schema)
+        sys.argv[1:] = prepare(sys.argv[1:], config_name, schema)
         hydra.main(version_base="1.3", config_path=str(FOLDER), config_name=config_name)(run)()
     except (RowcastError, HydraException, OmegaConfBaseException, KeyboardInterrupt) as error:
         status = _report(error)
@@ -74,33 +73,12 @@ def help_text(config_name: str) -> str:
     )
 
 
-def _without_plus(word: str) -> str:
-    """`+model=x` as `model=x`: groups are in the defaults lists, where Hydra takes no plus."""
-    name = word.lstrip("+").partition("=")[0]
-    return word.lstrip("+") if name in groups() else word
-
-
-def _check_overrides(words: list[str], schema: type) -> None:
-    """Names the nearest option or the known choices, where Hydra would speak of structs and search paths."""
-    overrides = [word for word in words if not word.startswith("-")]
-    many = {"-m", "--multirun"} & set(words)
-    for override in OverridesParser.create().parse_overrides(overrides):
-        name = override.key_or_group
-        if name.partition(".")[0].partition("/")[0] == "hydra":
-            continue
-        require_known(name, schema)
-        if override.is_sweep_override():
-            if not many:
-                text = (override.input_line or "").partition("=")[2]
-                raise RowcastError(f"option {name}: a text with commas needs quotes, '{name}=\"{text}\"'")
-        elif name in groups():
-            require_choice(name, str(override.value()))
-
-
 def _report(error: BaseException) -> int:
     """Prints the one line for the user and returns the exit status."""
     if isinstance(error, KeyboardInterrupt):
-        words = ["python", "-m", _program(), *sys.argv[1:]]
+        # `resume=false` would start anew, a checkpoint's path would go back to it.
+        options = [word for word in sys.argv[1:] if not word.startswith("resume=")]
+        words = ["python", "-m", _program(), *options]
         print(f"\ninterrupted: nothing finished is lost; to go on, run {shlex.join(words)}", file=sys.stderr)
         return INTERRUPTED
     message = " ".join(str(error).split())

@@ -5,6 +5,7 @@ The YAML files beside this one hold the values and say what they mean; a key tha
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 
@@ -21,12 +22,22 @@ def rule(text: str, holds: Callable[[Any], bool]) -> Mapping[str, Rule]:
     return {"rule": Rule(text=text, holds=holds)}
 
 
+def count(low: int, high: int = 1_000_000_000) -> Mapping[str, Rule]:
+    """A number of things; the bound above catches slips that would eat the memory."""
+    return rule(f"{low} to {high}", lambda value: low <= value <= high)
+
+
+def seed_range() -> Mapping[str, Rule]:
+    return rule("0 to 2**63 - 1", lambda value: 0 <= value < 2**63)
+
+
 def at_least(low: float) -> Mapping[str, Rule]:
-    return rule(f"at least {low}", lambda value: value >= low)
+    return rule(f"a finite number of at least {low}", lambda value: low <= value < inf)
 
 
-def above(low: float) -> Mapping[str, Rule]:
-    return rule(f"above {low}", lambda value: value > low)
+def above(low: float, high: float = inf) -> Mapping[str, Rule]:
+    bound = "" if high == inf else f", at most {high}"
+    return rule(f"a finite number above {low}{bound}", lambda value: low < value <= high and value < inf)
 
 
 def one_of(*names: str) -> Mapping[str, Rule]:
@@ -49,33 +60,35 @@ class Model:
 
 @dataclass
 class SamplingOverrides:
-    guidance: float | None = field(metadata=at_least(0))
-    temperature: float | None = field(metadata=at_least(0))
-    top_k: int | None = field(metadata=at_least(1))
-    top_p: float | None = field(metadata=rule("above 0, at most 1", lambda value: 0 < value <= 1))
+    guidance: float | None = field(metadata=rule("0 to 1000", lambda value: 0 <= value <= 1000))
+    temperature: float | None = field(
+        metadata=rule("0 (greedy), or 0.001 to 1000", lambda value: value == 0 or 1e-3 <= value <= 1000)
+    )
+    top_k: int | None = field(metadata=count(1))
+    top_p: float | None = field(metadata=above(0, 1))
 
 
 @dataclass
 class Rollouts:
     folder: str
-    images: int = field(metadata=at_least(1))
-    batch: int = field(metadata=at_least(1))
-    shard_images: int = field(metadata=at_least(1))
-    seed: int = field(metadata=at_least(0))
+    images: int = field(metadata=count(1, 1_000_000))
+    batch: int = field(metadata=count(1))
+    shard_images: int = field(metadata=count(1))
+    seed: int = field(metadata=seed_range())
     prompts: str | None
 
 
 @dataclass
 class Heads:
-    horizontal: int = field(metadata=at_least(1))
-    vertical: int = field(metadata=at_least(1))
-    hidden: float = field(metadata=above(0))
+    horizontal: int = field(metadata=count(1, 256))
+    vertical: int = field(metadata=count(1, 256))
+    hidden: float = field(metadata=above(0, 64))
 
 
 @dataclass
 class FirstRow:
-    block: int = field(metadata=at_least(1))
-    rounds: int = field(metadata=at_least(0))
+    block: int | None = field(metadata=count(1))
+    rounds: int = field(metadata=count(0, 1000))
     bonus_token: bool
 
 
@@ -87,16 +100,16 @@ class ARDecoder:
 @dataclass
 class SSDDecoder:
     name: str
-    rounds: int = field(metadata=at_least(0))
-    rows: int = field(metadata=at_least(1))
-    staged_rounds: int = field(metadata=at_least(0))
+    rounds: int = field(metadata=count(0, 1000))
+    rows: int = field(metadata=count(1, 2))
+    staged_rounds: int = field(metadata=count(0, 1000))
     first_row: FirstRow
 
 
 @dataclass
 class SSDExactDecoder:
     name: str
-    window: int = field(metadata=at_least(1))
+    window: int = field(metadata=count(1))
 
 
 DECODERS: dict[str, type] = {"ar": ARDecoder, "ssd": SSDDecoder, "ssd_exact": SSDExactDecoder}
@@ -106,20 +119,20 @@ DECODERS: dict[str, type] = {"ar": ARDecoder, "ssd": SSDDecoder, "ssd_exact": SS
 @dataclass
 class Trainer:
     strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed"))
-    devices: int = field(metadata=at_least(1))
+    devices: int = field(metadata=count(1, 1024))
     zero_stage: int = field(metadata=rule("1 or 2", lambda value: value in (1, 2)))
     precision: str = field(metadata=one_of("32-true", "bf16-mixed"))
-    steps: int = field(metadata=at_least(1))
-    batch: int = field(metadata=at_least(1))
+    steps: int = field(metadata=count(1))
+    batch: int = field(metadata=count(1))
     learning_rate: float = field(metadata=above(0))
     weight_decay: float = field(metadata=at_least(0))
-    warm_up: int = field(metadata=at_least(0))
+    warm_up: int = field(metadata=count(0))
     clip: float = field(metadata=above(0))
-    seed: int = field(metadata=at_least(0))
-    validate_every: int = field(metadata=at_least(1))
-    validation_images: int = field(metadata=at_least(1))
-    save_every: int = field(metadata=at_least(1))
-    loss_chunk: int = field(metadata=at_least(1))
+    seed: int = field(metadata=seed_range())
+    validate_every: int = field(metadata=count(1))
+    validation_images: int = field(metadata=count(1, 10_000))
+    save_every: int = field(metadata=count(1))
+    loss_chunk: int = field(metadata=count(1))
 
 
 @dataclass
@@ -132,11 +145,11 @@ class Wandb:
 class Benchmark:
     decoders: list[str]
     prompts: str | None
-    images: int = field(metadata=at_least(1))
-    quality_images: int = field(metadata=at_least(0))
-    warm_up: int = field(metadata=at_least(0))
-    seed: int = field(metadata=at_least(0))
-    quality_batch: int = field(metadata=at_least(1))
+    images: int = field(metadata=count(1, 1_000_000))
+    quality_images: int = field(metadata=count(0, 1_000_000))
+    warm_up: int = field(metadata=count(0))
+    seed: int = field(metadata=seed_range())
+    quality_batch: int = field(metadata=count(1))
 
 
 @dataclass
@@ -173,9 +186,10 @@ class DecodingJob:
     heads: str | None
     prompt: Any = field(metadata=example('prompt="a red sneaker on blue"'))
     """A prompt, a list of prompts, or the path of a text file with one a line."""
-    num_images: int = field(metadata=at_least(1))
-    seed: int = field(metadata=at_least(0))
-    batch: int = field(metadata=at_least(1))
+    num_images: int = field(metadata=count(1, 10_000))
+    seed: int = field(metadata=seed_range())
+    batch: int = field(metadata=count(1))
+    size: int = field(metadata=count(1, 4096))
     out: str
 
 

@@ -7,7 +7,7 @@ two samplings or two prompt lists.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,12 @@ from backbones.contract import Backbone, Grid, Sampling
 from backbones.durable import write_durably
 from backbones.errors import RowcastError
 from data.durable import disk_errors
+from data.record import from_json
 
 SCHEMA = 1
 FILE = "contract.json"
+OPTIONS = {"prompts": "the hash of rollouts.prompts", "seed": "rollouts.seed", "backbone": "model.name"}
+"""How a user knows a field that has another name here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +62,10 @@ class Contract:
         made, needed = _flat(asdict(self)), _flat(asdict(wanted))
         differing = [name for name in needed if made.get(name) != needed[name]]
         if differing:
-            parts = ", ".join(f"{name} {needed[name]!r} (found {made.get(name)!r})" for name in differing)
+            parts = ", ".join(
+                f"{OPTIONS.get(name, name)} {needed[name]!r:.16} (found {made.get(name)!r:.16})"
+                for name in differing
+            )
             raise RowcastError(
                 f"expected rollouts with {parts} in {folder / FILE}: "
                 "set another rollouts.folder, or give the options that the folder was made with"
@@ -75,22 +81,18 @@ def read_contract(folder: Path) -> Contract:
     path = folder / FILE
     try:
         record = json.loads(path.read_bytes())
-        schema = record["schema"]
+        if isinstance(record, dict) and record.get("schema") != SCHEMA:
+            raise ValueError(f"schema {record.get('schema')!r} is not {SCHEMA}")
+        return from_json(Contract, record)
     except FileNotFoundError:
         raise RowcastError(
             f"expected rollouts in {folder}, found no {FILE}: run `python -m data rollouts.folder={folder}`"
         ) from None
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise RowcastError(
-            f"expected a rollout contract in {path}, found {error!r}: set another rollouts.folder"
+            f"expected a rollout contract of this version in {path}, found: {error}; "
+            "restore the file, or set another rollouts.folder"
         ) from None
-    names = {field.name for field in fields(Contract)}
-    if schema != SCHEMA or set(record) != names:
-        raise RowcastError(
-            f"expected rollouts of schema {SCHEMA} with the fields {', '.join(sorted(names))} in {path}, "
-            f"found schema {schema!r} with {', '.join(sorted(record))}: set another rollouts.folder"
-        )
-    return Contract(**(record | {"grid": Grid(**record["grid"]), "sampling": Sampling(**record["sampling"])}))
 
 
 def write_contract(folder: Path, contract: Contract) -> None:

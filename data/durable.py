@@ -48,6 +48,10 @@ def disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            raise RowcastError(
+                f"expected a folder at {folder}, found a file there or above: set another rollouts.folder"
+            ) from error
         raise RowcastError(
             f"expected to write to {folder}, found: {error.strerror}; complete shards are kept: "
             "free or permit the space and run the same command again, or set another rollouts.folder"

@@ -79,7 +79,8 @@ class ResumableLoader(Generic[T_co]):
         self._epoch, self._seen = state["epoch"], state["seen"]
 
     def _order(self) -> list[int]:
-        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + self._epoch)
+        seed = (self._seed * 1_000_003 + self._epoch) % 2**63
+        generator = torch.Generator().manual_seed(seed)
         return torch.randperm(len(self._dataset), generator=generator).tolist()
 
 

@@ -5,12 +5,14 @@ shard (its bytes, its hash, where each image ends) is kept here. The latest line
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from backbones.errors import RowcastError
 from data.durable import append_durably, complete_lines
+from data.record import from_json
 
 FILE = "manifest.jsonl"
 
@@ -50,12 +52,16 @@ def read_manifest(folder: Path) -> list[Entry]:
         RowcastError: if a line is not an entry or the shards do not follow each other without a gap.
     """
     path = folder / FILE
-    lines = complete_lines(path.read_bytes()).splitlines() if path.exists() else []
+    try:
+        lines = complete_lines(path.read_bytes()).splitlines() if path.exists() else []
+    except OSError as error:
+        raise _damaged(path, f"it cannot be read ({error.strerror})") from None
     latest: dict[str, Entry] = {}
     for number, line in enumerate(lines, start=1):
         try:
-            entry = Entry(**json.loads(line))
-        except (ValueError, TypeError) as error:
+            entry = from_json(Entry, json.loads(line))
+            _check_entry(entry)
+        except ValueError as error:
             raise _damaged(path, f"line {number} is not one: {error}") from None
         latest[entry.shard] = entry
     entries = sorted(latest.values(), key=lambda entry: entry.first)
@@ -68,10 +74,20 @@ def append_entry(folder: Path, entry: Entry) -> None:
     append_durably(folder / FILE, json.dumps(asdict(entry), separators=(",", ":")))
 
 
+def _check_entry(entry: Entry) -> None:
+    """Raises ValueError for what would be read as other bytes, or another file, than a shard's."""
+    if not re.fullmatch(r"[\w-]+\.tar", entry.shard):
+        raise ValueError(f"{entry.shard!r} is no name of a shard")
+    if not entry.samples == len(entry.ends) == len(entry.crc32) > 0:
+        raise ValueError(f"{entry.samples} samples have {len(entry.ends)} ends, {len(entry.crc32)} checksums")
+    if [0, *entry.ends] != sorted({0, *entry.ends}) or entry.ends[-1] > entry.bytes:
+        raise ValueError(f"the ends do not rise to {entry.bytes} bytes at most")
+
+
 def _check_tiling(path: Path, entries: Sequence[Entry]) -> None:
     image = 0
     for entry in entries:
-        if entry.first != image or not entry.samples == len(entry.ends) == len(entry.crc32) > 0:
+        if entry.first != image:
             raise _damaged(path, f"{entry.shard} starts at image {entry.first} where {image} is next")
         image = entry.last
 

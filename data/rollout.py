@@ -124,15 +124,13 @@ def _fill(folder: Path, sampler: _Sampler, ranges: Sequence[range], images: int)
 
 
 def _is_new(folder: Path) -> bool:
-    """Whether nothing was ever made here.
+    """Whether no image was ever made here; a contract alone, perhaps of mistaken options, binds nobody.
 
     Raises:
         RowcastError: if there are shards of which nobody can say what made them.
     """
-    with disk_errors(folder):
-        new = not (folder / contracts.FILE).exists()
-        orphaned = new and (folder / manifests.FILE).exists()
-    if orphaned:
+    new = not manifests.read_manifest(folder)
+    if not new and not (folder / contracts.FILE).exists():
         raise RowcastError(
             f"expected {contracts.FILE} beside {manifests.FILE} in {folder}, found none: "
             "restore it, or set another rollouts.folder"

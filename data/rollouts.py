@@ -1,6 +1,5 @@
 """A set of rollouts on disk, read by number: `RolloutSet(folder)[i]`."""
 
-import os
 import zlib
 from bisect import bisect_right
 from pathlib import Path
@@ -8,7 +7,16 @@ from pathlib import Path
 from backbones.errors import RowcastError
 from data.contract import read_contract
 from data.manifest import read_manifest
-from data.shards import Rollout, check_content, check_size, check_tokens, damaged, image_key, unpack
+from data.shards import (
+    Rollout,
+    check_content,
+    check_size,
+    check_tokens,
+    damaged,
+    image_key,
+    read_bytes,
+    unpack,
+)
 
 __all__ = ["Rollout", "RolloutSet"]
 
@@ -51,8 +59,7 @@ class RolloutSet:
         image = range(self._length)[index]
         entry = self._entries[bisect_right(self._firsts, image) - 1]
         offset, length = entry.span(image)
-        with (self.folder / entry.shard).open("rb") as file:
-            content = os.pread(file.fileno(), length, offset)
+        content = read_bytes(self.folder, entry, offset, length)
         checksum = entry.crc32[image - entry.first]
         if zlib.crc32(content) != checksum:
             raise damaged(self.folder, entry, f"checksum {checksum:08x}", f"{zlib.crc32(content):08x}")

@@ -7,6 +7,7 @@ resumed equals one that was not, bit for bit.
 import hashlib
 import io
 import json
+import os
 import tarfile
 import zlib
 from collections.abc import Sequence
@@ -116,6 +117,23 @@ def check_tokens(rollout: Rollout, grid: Grid, codes: int) -> None:
         )
 
 
+def read_bytes(folder: Path, entry: Entry, offset: int = 0, length: int | None = None) -> bytes:
+    """Bytes of a shard, all of them if no length is given.
+
+    Raises:
+        RowcastError: if they cannot be read.
+    """
+    path = folder / entry.shard
+    try:
+        with path.open("rb") as file:
+            return os.pread(file.fileno(), entry.bytes if length is None else length, offset)
+    except OSError as error:
+        raise RowcastError(
+            f"expected to read the shard {path}, found: {error.strerror}; permit it, or delete the shard and "
+            "run `python -m data` with the options of this set to make it again"
+        ) from error
+
+
 def check_size(folder: Path, entry: Entry) -> None:
     """Cheap check of one shard, made whenever a set is opened.
 
@@ -123,9 +141,10 @@ def check_size(folder: Path, entry: Entry) -> None:
         RowcastError: if the shard is missing or has another size than when it was written.
     """
     path = folder / entry.shard
-    if not path.exists():
+    if not path.is_file():
+        found = "something else: move it away and" if path.exists() else "none:"
         raise RowcastError(
-            f"expected the shard {path}, found none: run `python -m data` with the options of this set "
+            f"expected the shard {path}, found {found} run `python -m data` with the options of this set "
             "to make it again"
         )
     size = path.stat().st_size
@@ -140,14 +159,14 @@ def check_content(folder: Path, entry: Entry) -> None:
         RowcastError: if the shard is missing or any bit of it has changed.
     """
     check_size(folder, entry)
-    digest = hashlib.sha256((folder / entry.shard).read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_bytes(folder, entry)).hexdigest()
     if digest != entry.sha256:
         raise damaged(folder, entry, f"sha256 {entry.sha256[:12]}", digest[:12])
 
 
 def damaged(folder: Path, entry: Entry, expected: str, found: str) -> RowcastError:
     """The error for a shard that is not as it was written; names the first image that is lost."""
-    content = (folder / entry.shard).read_bytes()
+    content = read_bytes(folder, entry)
     place = "after its last image"
     for image, checksum in zip(range(entry.first, entry.last), entry.crc32, strict=True):
         offset, length = entry.span(image)

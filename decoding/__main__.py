@@ -39,6 +39,7 @@ def run(job: DecodingJob) -> None:
         seed=job.seed,
         batch=job.batch,
         sampling=replace(backbone.sampling, **overrides),
+        size=job.size,
         out=Path(job.out),
     )
     kind = "lossless" if method.lossless else "lossy"

@@ -5,10 +5,10 @@ from math import ceil
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
-from decoding.methods.options import FirstRow, SSDOptions, parse_ssd
+from decoding.methods.options import FirstRow, SSDOptions, parse_ssd, parse_ssd_exact
 
 
-def expected_forwards(grid: Grid, name: str, options: Mapping[str, object]) -> int:
+def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reach: int = 5) -> int:
     """Forwards of one image by a decoder whose count does not depend on the image.
 
     One for the prefill, which autoregression makes worth a token. SSD, with W columns, H rows, B drafts a
@@ -23,6 +23,7 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object]) -> i
         grid: token grid; row ends cost nothing.
         name: decoder.
         options: its YAML group without `name`.
+        reach: horizontal heads, as in `parse_ssd`.
 
     Raises:
         RowcastError: if the decoder has no fixed count, or an option is wrong.
@@ -30,11 +31,26 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object]) -> i
     if name == "ar":
         return grid.size
     if name == "ssd":
-        parsed = parse_ssd(options)
+        parsed = parse_ssd(options, reach)
         return 1 + _first_row(grid, parsed.first_row) + _rows_below(grid, parsed)
     raise RowcastError(
         f"expected a decoder with a fixed count, ar or ssd, found {name}: count its trace instead"
     )
+
+
+def forward_bounds(grid: Grid, name: str, options: Mapping[str, object], reach: int = 5) -> tuple[int, int]:
+    """Fewest and most forwards that an image can take; equal for a decoder of fixed count.
+
+    Lossless SSD makes at least one token of its window final a forward, so it never takes more than
+    autoregression, and at best the whole window.
+
+    Raises:
+        RowcastError: if the decoder is unknown, or an option is wrong.
+    """
+    if name == "ssd_exact":
+        return 1 + ceil((grid.size - 1) / parse_ssd_exact(options).window), grid.size
+    count = expected_forwards(grid, name, options, reach)
+    return count, count
 
 
 def _first_row(grid: Grid, options: FirstRow) -> int:

@@ -17,8 +17,8 @@ from decoding.engine import generate
 from decoding.methods.method import Method
 from decoding.noise import Noise
 
-TILE = 256
-"""Smaller images are enlarged by a whole factor to about this many pixels a side, to be seen at all."""
+MOST_PIXELS = 2**30
+"""Of a sheet: three gigabytes of memory while it is written."""
 GAP = 8
 """Pixels between the images of a sheet."""
 
@@ -44,6 +44,7 @@ def paint(
     seed: int,
     batch: int,
     sampling: Sampling,
+    size: int = 256,
     out: Path,
 ) -> Painting:
     """Paints `images` of every prompt and writes them to `out`.
@@ -58,12 +59,18 @@ def paint(
         seed: with the prompt and the sample's number, it alone decides an image.
         batch: images painted at a time, where the decoder takes more than one.
         sampling: how tokens are drawn.
+        size: pixels, about, that the longest side of a smaller image is enlarged to, to be seen at all.
         out: a `.png` path; its folder is made.
 
     Raises:
-        RowcastError: if `out` cannot be written, which is found out before painting.
+        RowcastError: if `out` cannot be written or would be too large, which is found out before painting.
     """
     require_writable(out)
+    total, most = len(prompts) * images, MOST_PIXELS // size**2
+    if total > most:
+        raise RowcastError(
+            f"expected at most {most} images with size={size}, found {total}: lower num_images or size"
+        )
     batch = batch if method.lockstep else 1
     seen: Counter[str] = Counter()
     requests = []
@@ -79,13 +86,18 @@ def paint(
         forwards += generation.trace.forwards * len(texts)
         seconds += generation.trace.seconds["total"]
         pixels += backbone.decode(generation.tokens).cpu()
-        _write(sheet(pixels, columns, ceil(len(requests) / columns)), out)
+        _write(sheet(pixels, columns, ceil(len(requests) / columns), size), out)
     return Painting(path=out, images=len(requests), forwards=forwards / len(requests), seconds=seconds)
 
 
-def sheet(images: Sequence[UInt8[Tensor, "3 H W"]], columns: int, rows: int) -> UInt8[Tensor, "3 Y X"]:
-    """Lays images out on white, row by row; places without an image stay white."""
-    factor = max(1, round(TILE / images[0].shape[-1]))
+def sheet(
+    images: Sequence[UInt8[Tensor, "3 H W"]], columns: int, rows: int, size: int
+) -> UInt8[Tensor, "3 Y X"]:
+    """Lays images out on white, row by row; places without an image stay white.
+
+    An image is enlarged by the whole factor that brings its longest side nearest to `size` pixels.
+    """
+    factor = max(1, round(size / max(images[0].shape)))
     tiles = [image.repeat_interleave(factor, 1).repeat_interleave(factor, 2) for image in images]
     height, width = tiles[0].shape[1:]
     canvas = torch.full(
@@ -135,6 +147,8 @@ def _write(canvas: UInt8[Tensor, "3 Y X"], out: Path) -> None:
 
 
 def _unwritable(out: Path, error: OSError) -> RowcastError:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return RowcastError(f"expected a folder {out.parent} for {out.name}, found a file: set another out=")
     return RowcastError(
         f"expected to write {out}, found: {error.strerror}; permit or free the space, or set another out="
     )

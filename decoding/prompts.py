@@ -33,7 +33,7 @@ def read_prompts(path: str | Path) -> list[str]:
 
 
 def resolve_prompts(value: object) -> list[str]:
-    """The prompts that an option means: a text, a list of texts, or the path of a text file.
+    """The prompts that an option means: a text, the path of a text file, or a list of either.
 
     A text is a path if a file is there, or if it ends in `.txt`.
 
@@ -44,11 +44,9 @@ def resolve_prompts(value: object) -> list[str]:
     for text in value if isinstance(value, list | tuple) else [value]:
         if not isinstance(text, str) or not text.strip():
             raise RowcastError(f'expected prompts to be texts, found {text!r}: write prompt="a red sneaker"')
-        texts.append(text)
+        texts += read_prompts(text) if _is_file(text) else [text]
     if not texts:
         raise RowcastError('expected at least one prompt, found none: write prompt="a red sneaker"')
-    if isinstance(value, str) and _is_file(value):
-        return read_prompts(value)
     return texts
 
 

@@ -25,8 +25,16 @@ class Warp:
 
     def __post_init__(self) -> None:
         s = self.sampling
+        # Outside these, laws overflow to NaN, which draws code 0 and says nothing.
+        cold = s.temperature == 0
         checks = (
-            ("temperature", s.temperature, s.temperature >= 0, "0 (greedy) or more"),
+            ("guidance", s.guidance, 0 <= s.guidance <= 1000, "0 to 1000"),
+            (
+                "temperature",
+                s.temperature,
+                cold or 1e-3 <= s.temperature <= 1000,
+                "0 (greedy), or 0.001 to 1000",
+            ),
             ("top_k", s.top_k, s.top_k is None or s.top_k >= 1, "1 or more, or null"),
             ("top_p", s.top_p, s.top_p is None or 0 < s.top_p <= 1, "above 0 and at most 1, or null"),
         )

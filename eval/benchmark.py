@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from backbones.contract import Backbone, Sampling
+from backbones.durable import only_writer
 from backbones.errors import RowcastError
 from decoding.methods.method import Method
 from eval.environment import environment
@@ -19,7 +21,7 @@ from eval.judge import can_judge, check_judge
 from eval.passes import Bench, Plan, profile_pass, quality_pass, score_pass, speed_pass
 from eval.report import write_report
 from eval.results import Results, Subject, write_results
-from eval.samples import SampleLog
+from eval.samples import SampleLog, unwritable
 from eval.summary import summarise, timed_sessions
 from heads.bank import HeadBank
 
@@ -50,10 +52,11 @@ def run_benchmark(
         command: the command line that leads here, for the record.
 
     Raises:
-        RowcastError: if no decoder is the baseline, a prompt cannot be judged, or the folder is unwritable.
+        RowcastError: if no decoder is the baseline, a prompt cannot be judged, the folder is unwritable
+            or another benchmark runs in it.
     """
-    baseline = _baseline(decoders)
-    if can_judge(backbone) and plan.quality_images:
+    baseline = require_baseline({name: method.name for name, method in decoders.items()})
+    if can_judge(backbone.name) and plan.quality_images:
         check_judge(prompts)
     subject, machine = _subject(backbone, bank), environment(backbone)
     contract = {
@@ -63,41 +66,42 @@ def run_benchmark(
         "seed": plan.seed,
         "environment": asdict(machine),
     }
-    log = SampleLog(folder, contract)
-    bench = Bench(
-        backbone=backbone,
-        decoders=decoders,
-        baseline=baseline,
-        sampling=sampling,
-        plan=plan,
-        items=work_items(prompts, max(plan.images, plan.quality_images)),
-        log=log,
-        session=log.next_session,
-    )
-    speed_pass(bench)
-    if backbone.device.type != "cpu":
-        profile_pass(bench)
-    if plan.quality_images:
-        quality_pass(bench)
-        score_pass(bench)
-    results_of_decoders, control = summarise(bench, options)
-    log.close()
-    results = Results(
-        command=command,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        contract=log.contract,
-        subject=subject,
-        sampling=sampling,
-        plan=plan,
-        environment=machine,
-        sessions=timed_sessions(bench),
-        baseline=baseline,
-        decoders=results_of_decoders,
-        control=control,
-    )
-    write_results(results, folder / "results.json")
-    write_report(results, gallery(bench), folder / "report.html")
-    return results
+    with _only_benchmark(folder):
+        log = SampleLog(folder, contract)
+        bench = Bench(
+            backbone=backbone,
+            decoders=decoders,
+            baseline=baseline,
+            sampling=sampling,
+            plan=plan,
+            items=work_items(prompts, max(plan.images, plan.quality_images)),
+            log=log,
+            session=log.next_session,
+        )
+        speed_pass(bench)
+        if backbone.device.type != "cpu":
+            profile_pass(bench)
+        if plan.quality_images:
+            quality_pass(bench)
+            score_pass(bench)
+        results_of_decoders, control = summarise(bench, options)
+        log.close()
+        results = Results(
+            command=command,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            contract=log.contract,
+            subject=subject,
+            sampling=sampling,
+            plan=plan,
+            environment=machine,
+            sessions=timed_sessions(bench),
+            baseline=baseline,
+            decoders=results_of_decoders,
+            control=control,
+        )
+        write_results(results, folder / "results.json")
+        write_report(results, gallery(bench), folder / "report.html")
+        return results
 
 
 def work_items(prompts: Sequence[str], count: int) -> list[tuple[str, int]]:
@@ -106,12 +110,25 @@ def work_items(prompts: Sequence[str], count: int) -> list[tuple[str, int]]:
     return [(distinct[index % len(distinct)], index // len(distinct)) for index in range(count)]
 
 
-def _baseline(decoders: Mapping[str, Method]) -> str:
-    for name, method in decoders.items():
-        if method.name == "ar":
+def _only_benchmark(folder: Path) -> BinaryIO:
+    """The folder's lock, until it is closed: two benchmarks would distort each other's seconds."""
+    try:
+        return only_writer(folder, "folder=")
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
+def require_baseline(methods: Mapping[str, str]) -> str:
+    """The decoder that all others are compared with: the first of `name -> method` that is plain sampling.
+
+    Raises:
+        RowcastError: if there is none.
+    """
+    for name, method in methods.items():
+        if method == "ar":
             return name
     raise RowcastError(
-        f"expected ar among the decoders, found {', '.join(decoders) or 'none'}: "
+        f"expected ar among the decoders, found {', '.join(methods) or 'none'}: "
         "set benchmark.decoders=[ar,...], since every figure is relative to it"
     )
 

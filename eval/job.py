@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from backbones.registry import load_backbone, rollout_prompts
 from checkpoints import load_heads
@@ -13,7 +14,8 @@ from conf.decoders import decoder_options
 from conf.schema import EvalJob
 from decoding.methods import build_method
 from decoding.prompts import read_prompts
-from eval.benchmark import run_benchmark
+from eval.benchmark import require_baseline, run_benchmark
+from eval.judge import can_judge, check_judge
 from eval.passes import Plan
 from eval.table import json_line, terminal_table
 
@@ -28,8 +30,7 @@ def run(job: EvalJob, program: str = "eval") -> Path:
     Raises:
         RowcastError: for options, prompts, heads or folders that cannot be used.
     """
-    options = {name: decoder_options(name) for name in job.benchmark.decoders}
-    prompts = _prompts(job.benchmark.prompts, job.model.name, job.benchmark.seed)
+    options, prompts = check(job)
     backbone = load_backbone(**asdict(job.model))
     bank = load_heads(Path(job.heads), backbone)
     folder = Path(job.folder)
@@ -59,6 +60,20 @@ def run(job: EvalJob, program: str = "eval") -> Path:
     report = folder / "report.html"
     print(f"\n{terminal_table(results)}\n\nreport: {report}\n{json_line(results, report)}")
     return report
+
+
+def check(job: EvalJob) -> tuple[dict[str, dict[str, Any]], Sequence[str]]:
+    """What can be found out about a benchmark before there are heads: the decoders' options and the prompts.
+
+    Raises:
+        RowcastError: for an unknown decoder, no baseline among them, prompts that cannot be used.
+    """
+    options = {name: decoder_options(name) for name in job.benchmark.decoders}
+    require_baseline({name: chosen["name"] for name, chosen in options.items()})
+    prompts = _prompts(job.benchmark.prompts, job.model.name, job.benchmark.seed)
+    if can_judge(job.model.name) and job.benchmark.quality_images:
+        check_judge(prompts)
+    return options, prompts
 
 
 def _prompts(path: str | None, model: str, seed: int) -> Sequence[str]:

@@ -26,9 +26,9 @@ class Judgement:
     background: list[bool]
 
 
-def can_judge(backbone: Backbone) -> bool:
-    """Whether the backbone ships a judge."""
-    return backbone.name == "pocket"
+def can_judge(model: str) -> bool:
+    """Whether the backbone of this name ships a judge."""
+    return model == "pocket"
 
 
 def check_judge(prompts: Sequence[str]) -> None:

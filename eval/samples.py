@@ -75,7 +75,7 @@ class SampleLog:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b")
         except OSError as error:
-            raise _unwritable(self.path, error) from None
+            raise unwritable(self.path, error) from None
         self._read()
         if self._file.tell() == 0:
             self._append([{"contract": contract}])
@@ -106,7 +106,7 @@ class SampleLog:
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise _unwritable(self.path, error) from None
+            raise unwritable(self.path, error) from None
 
     def _read(self) -> None:
         self._file.seek(0)
@@ -139,7 +139,8 @@ def contract_hash(contract: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _unwritable(path: Path, error: OSError) -> RowcastError:
+def unwritable(path: Path, error: OSError) -> RowcastError:
+    """The error of a benchmark that cannot write."""
     return RowcastError(
         f"expected to write {path}, found: {error.strerror}: free space or set folder=..., "
         "then run the same command again (images already logged are kept)"

@@ -114,7 +114,7 @@ def _qualities(bench: Bench) -> dict[ImageSet, Quality]:
     count = bench.plan.quality_images
     judged: dict[ImageSet, Judgement] = {}
     real = None
-    if can_judge(bench.backbone):
+    if can_judge(bench.backbone.name):
         real = real_features(bench.backbone)
         for chosen in bench.quality_sets:
             images = bench.images(chosen, count)

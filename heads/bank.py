@@ -1,5 +1,7 @@
 """The bank of draft heads: one predictor per offset, and nothing of the backbone."""
 
+from math import isfinite
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -28,7 +30,7 @@ class HeadBank(nn.Module):
                 f"expected at least one draft head, found {horizontal} horizontal and {vertical} vertical; "
                 "set heads.horizontal=5 heads.vertical=1"
             )
-        units = round(hidden * width)
+        units = round(hidden * width) if isfinite(hidden) else 0
         if units < 1:
             raise RowcastError(
                 f"expected draft heads at least one unit wide, found {hidden} times width {width}; "

@@ -14,25 +14,23 @@ def main(job: TrainJob) -> None:
     from dataclasses import replace
     from pathlib import Path
 
-    from train.job import heading, train
+    from eval.job import check, run
+    from train.job import benchmark_prompts, heading, train
+    from train.run import BENCHMARK, HEADS
 
-    bundle = train(job)
-    if bundle is None:
-        return
-    benchmark = Path(job.folder) / "benchmark"
-    heading(4, f"benchmark: {benchmark}")
-    from eval.job import run
-
-    run(
-        EvalJob(
-            model=job.model,
-            sampling=job.sampling,
-            benchmark=replace(job.benchmark, prompts=job.benchmark.prompts or job.rollouts.prompts),
-            heads=str(bundle),
-            folder=str(benchmark),
-        ),
-        program="train",
+    folder = Path(job.folder)
+    benchmark = EvalJob(
+        model=job.model,
+        sampling=job.sampling,
+        benchmark=replace(job.benchmark, prompts=benchmark_prompts(job)),
+        heads=str(folder / HEADS),
+        folder=str(folder / BENCHMARK),
     )
+    check(benchmark)
+    if train(job) is None:
+        return
+    heading(4, f"benchmark: {benchmark.folder}")
+    run(benchmark, program="train")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from train.loggers import MetricsFile, wandb_logger
 from train.module import Batches, HeadTraining
 from train.optimiser import Schedule
 from train.progress import Progress
-from train.saving import CheckpointKeeper, PlainCheckpointIO, checkpoint_name, step_of
+from train.saving import CheckpointKeeper, PlainCheckpointIO, check_fits, checkpoint_name, step_of
 from train.strategy import build_strategy, process_rank
 from train.validation import Validation
 
@@ -51,7 +51,9 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
     """
     folder = Path(job.folder)
     # With resume=false an earlier run has been moved away by now.
-    start = run.resume_point(folder, "auto" if job.resume == "false" else job.resume)
+    start = run.resume_point(folder, run.AUTO if job.resume == run.ANEW else job.resume)
+    if start is not None:
+        check_fits(start, parts.bank.state_dict())
     if start is not None and step_of(start) >= job.trainer.steps:
         print(f"already trained: {start}")
         return start
@@ -70,17 +72,23 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
         guided=parts.sampling.guidance != 1,
         chunk=job.trainer.loss_chunk,
     )
-    trainer = _trainer(job, parts, start)
     loader = Batches(rollouts, job.trainer.batch, job.trainer.seed)
+    try:
+        _fit(_trainer(job, parts, start), module, loader, start)
+    except OSError as error:  # of a figure or a painting; checkpoints have a message of their own
+        raise run.unwritable(folder, error) from error
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    return folder / run.CHECKPOINTS / checkpoint_name(job.trainer.steps)
+
+
+def _fit(trainer: Trainer, module: HeadTraining, loader: Batches, start: Path | None) -> None:
     try:
         trainer.fit(module, loader, ckpt_path=start, weights_only=True)
     except SystemExit:
         if trainer.interrupted:  # Lightning's own end after Ctrl-C
             raise KeyboardInterrupt from None
         raise
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
-    return folder / run.CHECKPOINTS / checkpoint_name(job.trainer.steps)
 
 
 def _trainer(job: TrainJob, parts: Parts, start: Path | None) -> Trainer:

@@ -25,7 +25,7 @@ from heads.bank import HeadBank
 from heads.loss import check_targets
 from train import run
 from train.fit import Parts, fit
-from train.loggers import FILE, last_metrics
+from train.loggers import FILE, last_metrics, require_wandb_key
 from train.saving import read_heads
 from train.strategy import process_rank
 
@@ -45,17 +45,22 @@ def train(job: TrainJob) -> Path | None:
         RowcastError: for anything that the user can put right; what was made so far is kept.
     """
     _quieten()
-    parts = _parts(job)
     folder = Path(job.folder)
     if process_rank() != 0:
-        fit(job, parts, RolloutSet(job.rollouts.folder, job.rollouts.images))
+        fit(job, _parts(job), RolloutSet(job.rollouts.folder, job.rollouts.images))
         return None
-    heading(1, f"rollouts: {job.rollouts.images} images in {job.rollouts.folder}")
-    rollouts = _rollouts(job, parts)
-    if job.resume == "false" and (aside := run.set_aside(folder)):
-        print(f"the earlier run in {folder} is now in {aside}")
+    run.require_apart(folder, Path(job.rollouts.folder))
+    require_wandb_key(job.wandb.mode)
     with run.occupied(folder):
-        run.enter(folder, _contract(job, rollouts), OmegaConf.to_yaml(OmegaConf.structured(job)))
+        run.resume_point(folder, job.resume)  # refused here rather than after hours of sampling
+        parts = _parts(job)
+        heading(1, f"rollouts: {job.rollouts.images} images in {job.rollouts.folder}")
+        rollouts = _rollouts(job, parts)
+        contract = _contract(job, rollouts)
+        run.require_origin(job.resume, contract)
+        if job.resume == run.ANEW and (aside := run.set_aside(folder)):
+            print(f"the earlier run in {folder} is now in {aside}")
+        run.enter(folder, contract, OmegaConf.to_yaml(OmegaConf.structured(job)))
         heading(2, f"training: {job.trainer.steps} steps in {folder}")
         _print_parameters(parts)
         last = fit(job, parts, rollouts)
@@ -66,6 +71,16 @@ def train(job: TrainJob) -> Path | None:
 def heading(number: int, title: str) -> None:
     """Prints the heading of a phase."""
     print(f"\n{number}/{PHASES} {title}", flush=True)
+
+
+def benchmark_prompts(job: TrainJob) -> str | None:
+    """The prompts file of the benchmark at the end: its own, none for the model's list, or the rollouts'."""
+    if job.benchmark.prompts is None and job.rollouts.prompts is not None:
+        try:
+            rollout_prompts(job.model.name)
+        except RowcastError:  # this model has no list
+            return job.rollouts.prompts
+    return job.benchmark.prompts
 
 
 def _quieten() -> None:

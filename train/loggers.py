@@ -18,6 +18,8 @@ from backbones.errors import RowcastError
 FILE = "metrics.csv"
 HEADER = ("step", "name", "value")
 WANDB_HOST = "api.wandb.ai"
+WANDB_SECONDS = 30
+"""How long to wait for wandb to answer at the start."""
 
 
 class MetricsFile(Logger):
@@ -60,12 +62,22 @@ class MetricsFile(Logger):
 
 
 def read_metrics(path: Path) -> list[tuple[int, str, float]]:
-    """The complete lines of a metrics file, none if it is missing."""
+    """The complete lines of a metrics file, none if it is missing.
+
+    Raises:
+        RowcastError: if a line is not `step,name,value`.
+    """
     if not path.exists():
         return []
     content = path.read_bytes()
-    lines = content[: content.rfind(b"\n") + 1].decode().splitlines()[1:]
-    return [(int(step), name, float(value)) for step, name, value in csv.reader(lines)]
+    try:
+        lines = content[: content.rfind(b"\n") + 1].decode().splitlines()[1:]
+        return [(int(step), name, float(value)) for step, name, value in csv.reader(lines)]
+    except (ValueError, csv.Error) as error:
+        raise RowcastError(
+            f"expected lines of step,name,value in {path}, found: {error}; "
+            "correct or remove the file and run the same command again"
+        ) from error
 
 
 def last_metrics(path: Path) -> dict[str, float]:
@@ -77,27 +89,46 @@ def wandb_logger(mode: str, project: str, folder: Path, options: Mapping[str, An
     """The wandb logger of a run, or none if it is disabled. Never prompts, and is offline unless asked.
 
     Raises:
-        RowcastError: if it shall be online and there is no key.
+        RowcastError: if it shall be online and there is no key, or wandb cannot be reached.
     """
-    if mode == "disabled" or os.environ.get("WANDB_MODE") == "disabled":
+    require_wandb_key(mode)
+    if _disabled(mode):
         return None
-    if mode == "online" and not _has_wandb_key():
+    import wandb
+
+    try:
+        # Started here, since Lightning passes an argument that wandb warns about.
+        session = wandb.init(
+            project=project,
+            name=folder.name,
+            dir=str(folder.resolve()),
+            mode="online" if mode == "online" else "offline",
+            config=dict(options),
+            settings=wandb.Settings(silent=True, init_timeout=WANDB_SECONDS),
+        )
+    except (wandb.Error, ValueError) as error:  # the latter for settings in the environment
+        raise RowcastError(
+            f"expected wandb to start with wandb.mode={mode}, found: {error}; check the network, the key and "
+            "wandb.project, or set wandb.mode=offline"
+        ) from error
+    return WandbLogger(experiment=session)
+
+
+def require_wandb_key(mode: str) -> None:
+    """Finds out before any work whether wandb can be online.
+
+    Raises:
+        RowcastError: if it shall be and there is no key.
+    """
+    if mode == "online" and not _disabled(mode) and not _has_wandb_key():
         raise RowcastError(
             f"expected a wandb key in WANDB_API_KEY or for {WANDB_HOST} in ~/.netrc, found none: "
             "run `wandb login`, or set wandb.mode=offline"
         )
-    import wandb
 
-    # Started here, since Lightning passes an argument that wandb warns about.
-    session = wandb.init(
-        project=project,
-        name=folder.name,
-        dir=str(folder.resolve()),
-        mode="online" if mode == "online" else "offline",
-        config=dict(options),
-        settings=wandb.Settings(silent=True),
-    )
-    return WandbLogger(experiment=session)
+
+def _disabled(mode: str) -> bool:
+    return "disabled" in (mode, os.environ.get("WANDB_MODE"))
 
 
 def _has_wandb_key() -> bool:

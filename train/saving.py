@@ -7,10 +7,12 @@ another name, synced and renamed.
 import os
 import re
 import shutil
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import torch
 from lightning.fabric.plugins.io import TorchCheckpointIO
@@ -22,6 +24,8 @@ from backbones.errors import RowcastError
 
 KEPT = 2
 UNFINISHED = "unfinished.ckpt"
+PARTS = {"state_dict", "optimizer_states", "lr_schedulers", "loops"}
+"""What resuming takes from a checkpoint that is one file."""
 _NAME = re.compile(r"step-(\d{6,})\.ckpt")
 
 
@@ -72,19 +76,49 @@ def check_readable(path: Path) -> None:
     Raises:
         RowcastError: if it cannot.
     """
+    try:
+        for file in path.rglob("*.pt") if path.is_dir() else [path]:
+            with ZipFile(file) as archive:  # torch stores checksums and never looks at them
+                if altered := archive.testzip():
+                    raise ValueError(f"altered bytes in {altered}")
+    except Exception as error:  # zipfile raises half a dozen kinds for a damaged file
+        raise _damaged(path, str(error)) from error
     if path.is_file():
         _load(path)
+
+
+def check_fits(path: Path, bank: Mapping[str, Tensor]) -> None:
+    """Makes sure that a checkpoint was written by a training of such heads.
+
+    Args:
+        path: Of a checkpoint that is readable.
+        bank: The weights of the heads by name.
+
+    Raises:
+        RowcastError: if it holds something else, or heads of other shapes.
+    """
+    if path.is_file() and not (isinstance(found := _load(path), dict) and set(found) >= PARTS):
+        raise _damaged(path, f"no {' or '.join(sorted(PARTS))} in it")
+    wanted = {name: list(weight.shape) for name, weight in bank.items()}
+    heads = {name: list(weight.shape) for name, weight in read_heads(path).items()}
+    for name in sorted(wanted.keys() | heads.keys()):
+        if wanted.get(name) != heads.get(name):
+            raise _damaged(path, f"{heads.get(name)} in place of {wanted.get(name)} at {name}")
 
 
 def _load(path: Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # torch raises half a dozen kinds for a damaged file
-        reason = str(error).splitlines()[0][:100]
-        raise RowcastError(
-            f"expected a checkpoint in {path}, found: {reason}; remove it and run again to resume from the "
-            "one before, or set resume=false"
-        ) from error
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, found: str) -> RowcastError:
+    reason = (found.splitlines() or ["a damaged file"])[0][:100]
+    return RowcastError(
+        f"expected a checkpoint of these heads in {path}, found: {reason}; "
+        "remove it and run again to resume from the one before, or set resume=false"
+    )
 
 
 class PlainCheckpointIO(TorchCheckpointIO):
@@ -135,9 +169,14 @@ class CheckpointKeeper(Callback):
                 publish(temporary, target)
                 for old in checkpoints(self._folder)[:-KEPT]:
                     _remove(old)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "inline_container" not in str(error):
+                raise
+            with suppress(OSError):  # half a checkpoint would keep a full disk full
+                _remove(temporary)
+            reason = getattr(error, "strerror", None) or "no space, or a disk that refuses to write"
             raise RowcastError(
-                f"expected to write a checkpoint to {self._folder}, found: {error.strerror or error}; "
+                f"expected to write a checkpoint to {self._folder}, found: {reason}; "
                 "earlier ones are kept: free or permit the space and run the same command again"
             ) from error
         trainer.strategy.barrier()

@@ -5,7 +5,9 @@ engine, prompts and seeds each time. Randomness has its own streams; training's 
 """
 
 import io
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from jaxtyping import Int, UInt8
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import WandbLogger
 from PIL import Image
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from tqdm import tqdm
 
@@ -97,11 +100,18 @@ class Validation(Callback):
     def _baseline(self) -> Int[Tensor, "N P"]:
         """Plainly sampled tokens of the prompts; the same all through a run, so made once."""
         path = self._folder / BASELINE
-        if path.exists():
-            return safetensors.torch.load_file(path)["tokens"].long().to(self._backbone.device)
+        origin = {"sampling": asdict(self._sampling), "seed": self._seed, "prompts": self._prompts}
+        metadata = {"origin": json.dumps(origin)}
+        try:
+            with safe_open(path, framework="pt") as file:
+                if file.metadata() == metadata:
+                    return file.get_tensor("tokens").long().to(self._backbone.device)
+        except (FileNotFoundError, SafetensorError):
+            pass  # missing or damaged: made again
         tokens = self._generate(build_method("ar", {}, None)).tokens
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_durably(path, safetensors.torch.save({"tokens": tokens.int().cpu().contiguous()}))
+        content = safetensors.torch.save({"tokens": tokens.int().cpu().contiguous()}, metadata)
+        write_durably(path, content)
         return tokens
 
     def _generate(self, method: Method) -> Any:

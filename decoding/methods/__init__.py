@@ -34,5 +34,5 @@ def build_method(name: str, options: Mapping[str, object], heads: HeadBank | Non
     if heads is None:
         raise RowcastError(f"expected draft heads for decoder {name}, found none: pass heads=<bundle folder>")
     if name == "ssd":
-        return SSD(parse_ssd(options), heads)
+        return SSD(parse_ssd(options, heads.horizontal), heads)
     return SSDExact(parse_ssd_exact(options), heads)

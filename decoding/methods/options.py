@@ -6,13 +6,16 @@ from typing import Any
 
 from backbones.errors import RowcastError
 
+MOST_ROUNDS = 1000
+"""More than a block of any model's rows has drafts, after which rounds change nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRow:
     """How row 0 is painted, which has no row above it."""
 
     block: int = 5
-    """Tokens drafted at a time: one for each horizontal head used."""
+    """Tokens drafted at a time: one for each horizontal head used; null in the YAML group takes all."""
     rounds: int = 1
     """Verification rounds of each block."""
     bonus_token: bool = False
@@ -36,12 +39,16 @@ class SSDOptions:
 class SSDExactOptions:
     """The one choice of lossless SSD."""
 
-    window: int = 48
+    window: int = 40
     """Tokens fed a forward: one that is final, the others drafts; 1 is plain autoregression."""
 
 
-def parse_ssd(options: Mapping[str, object]) -> SSDOptions:
+def parse_ssd(options: Mapping[str, object], reach: int = 5) -> SSDOptions:
     """Options as the YAML group `decoder` has them (without `name`); what is absent keeps its default.
+
+    Args:
+        options: names and values.
+        reach: horizontal heads, which `first_row.block` is where it is null or absent.
 
     Raises:
         RowcastError: if an option is unknown, of another type or out of range.
@@ -53,13 +60,15 @@ def parse_ssd(options: Mapping[str, object]) -> SSDOptions:
             f"expected decoder.first_row to hold block, rounds and bonus_token, found {first!r}: "
             "set decoder.first_row.block=5"
         )
+    if first.get("block") is None:
+        first = {**first, "block": reach}
     row = FirstRow(**_known(FirstRow, first, "decoder.first_row"))
     parsed = SSDOptions(first_row=row, **known)
-    _check_range("decoder.rounds", parsed.rounds, 0)
+    _check_range("decoder.rounds", parsed.rounds, 0, MOST_ROUNDS)
     _check_range("decoder.rows", parsed.rows, 1, 2)
-    _check_range("decoder.staged_rounds", parsed.staged_rounds, 0)
+    _check_range("decoder.staged_rounds", parsed.staged_rounds, 0, MOST_ROUNDS)
     _check_range("decoder.first_row.block", row.block, 1)
-    _check_range("decoder.first_row.rounds", row.rounds, 0)
+    _check_range("decoder.first_row.rounds", row.rounds, 0, MOST_ROUNDS)
     if parsed.staged_rounds and parsed.rows == 1:
         raise RowcastError(
             f"expected decoder.staged_rounds=0 with one row, found {parsed.staged_rounds}: set decoder.rows=2"
@@ -108,4 +117,6 @@ def _known(form: type, options: Mapping[str, object], where: str) -> dict[str, A
 def _check_range(name: str, found: int, low: int, high: int | None = None) -> None:
     if found < low or (high is not None and found > high):
         expected = f"{low} or more" if high is None else f"{low} to {high}"
-        raise RowcastError(f"expected {name} {expected}, found {found}: set {name}={max(low, high or 0)}")
+        raise RowcastError(
+            f"expected {name} {expected}, found {found}: set {name}={low if found < low else high}"
+        )

@@ -29,8 +29,9 @@ def test_names_are_checked() -> None:
         load_backbone("pockt")
     with pytest.raises(RowcastError, match="float32, bfloat16, float16, found 'fp8'"):
         load_backbone("pocket", dtype="fp8")
-    with pytest.raises(RowcastError, match="expected a device that this machine has, found 'tpu9'"):
-        load_backbone("pocket", device="tpu9")
+    for device in ("tpu9", "meta", "cpu:0", "cuda:99", "cuda:99999999999"):
+        with pytest.raises(RowcastError, match=f"expected a device that this machine has, found '{device}'"):
+            load_backbone("pocket", device=device)
     with pytest.raises(RowcastError, match=r"pass model\.path"):
         load_backbone("janus")
 
@@ -39,7 +40,7 @@ def test_rollout_prompts() -> None:
     prompts = rollout_prompts("pocket")
     assert len(prompts) == len(set(prompts)) == 900
     assert "a red sneaker on blue" in prompts
-    with pytest.raises(RowcastError, match=r"pass rollouts\.prompts"):
+    with pytest.raises(RowcastError, match=r"rollouts\.prompts=FILE .*benchmark\.prompts=FILE"):
         rollout_prompts("janus")
 
 

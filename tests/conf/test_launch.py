@@ -24,8 +24,8 @@ def command(*words, program="train"):
 
 
 MISTAKES = {
-    "model=nosuch": "train: unknown model 'nosuch': choose model= one of pocket",
-    "+model=nosuch": "train: unknown model 'nosuch': choose model= one of pocket",
+    "model=nosuch": "train: unknown model 'nosuch': choose model= one of janus, pocket",
+    "+model=nosuch": "train: unknown model 'nosuch': choose model= one of janus, pocket",
     "trainer.devces=2": "train: unknown option trainer.devces: did you mean trainer.devices?",
     "+trainer.devces=2": "train: unknown option trainer.devces: did you mean trainer.devices?",
     "trainer.devices=two": "train: option trainer.devices: expected int, found 'two'",
@@ -53,7 +53,7 @@ def test_help_is_fast_and_shows_every_option_with_its_comment(program):
     start = time.perf_counter()
     done = command("--help", program=program)
     assert done.returncode == 0
-    assert "choose with model= pocket" in done.stdout
+    assert "choose with model= janus, pocket" in done.stdout
     assert f"python -m {program}" in done.stdout
     assert time.perf_counter() - start < 5  # 0.3 s on an idle core; torch alone takes longer
     heavy = (

@@ -132,3 +132,9 @@ def test_control_the_state_must_move_before_the_yield():
         again = ResumableLoader(range(50), 4, seed=3)
         again.load_state_dict(loader.state_dict())
         assert (next(iter(again)) == first) == (loader is late)
+
+
+def test_the_largest_seed_has_an_order_of_its_own():
+    orders = [[i for batch in ResumableLoader(range(9), 1, seed) for i in batch] for seed in (0, 2**63 - 1)]
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(9))
+    assert orders[0] != orders[1]

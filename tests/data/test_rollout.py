@@ -114,6 +114,16 @@ def test_another_contract_is_refused_with_the_field(whole, field):
     assert shards(whole.folder) == before
 
 
+def test_a_contract_binds_only_where_an_image_exists(whole, tmp_path):
+    """A prompt list that the model refused is corrected in the same folder; one with an image stays."""
+    with pytest.raises(RowcastError, match="at least one word"):
+        make(tmp_path, prompts=["  "])
+    make(tmp_path)
+    assert files(tmp_path) == files(whole.folder)
+    with pytest.raises(RowcastError, match=r"hash of rollouts.prompts .* \(found"):
+        make(tmp_path, prompts=PROMPTS[:1])
+
+
 def test_shards_without_a_contract_are_not_adopted(tmp_path):
     make(tmp_path)
     (tmp_path / "contract.json").unlink()
@@ -147,7 +157,7 @@ def test_a_second_writer_is_refused(whole, tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(RowcastError, match=r"expected to write to .*file/set, found: Not a directory"):
+    with pytest.raises(RowcastError, match=r"expected a folder at .*file/set, found a file there or above"):
         make(tmp_path / "file" / "set")
 
 

@@ -208,7 +208,7 @@ def test_a_folder_without_rollouts_says_how_to_make_them(tmp_path):
     with pytest.raises(RowcastError, match=r"found no contract.json: run `python -m data"):
         RolloutSet(tmp_path)
     (tmp_path / "contract.json").write_text('{"schema": 9}')
-    with pytest.raises(RowcastError, match=r"expected rollouts of schema 1 .* found schema 9"):
+    with pytest.raises(RowcastError, match=r"contract.json, found: schema 9 is not 1"):
         RolloutSet(tmp_path)
     Path(tmp_path / "contract.json").write_bytes(b"\xff")
     with pytest.raises(RowcastError, match="expected a rollout contract"):

@@ -60,7 +60,12 @@ class HastyCommit(SSDExact):
 
 
 class CachedDraft(SSDExact):
-    """Leaves the draft in the cache whose token changed."""
+    """Leaves the draft in the cache whose token changed, and goes on from there."""
+
+    def propose(self, session):
+        if session.cached == session.committed:
+            session.end, session.q = session.committed, session.q[:, :0]
+        return super().propose(session)
 
     def commit(self, session, changed):
         super().commit(session, changed)

@@ -57,18 +57,30 @@ def test_a_repeated_prompt_gets_further_samples(tmp_path):
     assert (repeated[:, :256] != repeated[:, 256 + GAP :]).any()
 
 
+def test_a_sheet_that_would_fill_the_memory_is_refused(tmp_path):
+    with pytest.raises(RowcastError, match="at most 16384 images with size=256, found 6000000000: lower"):
+        run(tmp_path / "a.png", ("x", "y"), images=3_000_000_000)
+
+
 def test_sheet_leaves_unpainted_places_white():
-    canvas = sheet([torch.zeros(3, 256, 256, dtype=torch.uint8)], columns=2, rows=2)
+    canvas = sheet([torch.zeros(3, 256, 256, dtype=torch.uint8)], columns=2, rows=2, size=256)
     assert canvas.shape == (3, 512 + GAP, 512 + GAP)
     assert canvas[:, :256, :256].max() == 0
     assert canvas[:, 256:].min() == canvas[:, :, 256:].min() == 255
+
+
+def test_size_is_that_of_the_longest_side():
+    wide = torch.zeros(3, 10, 20, dtype=torch.uint8)
+    assert sheet([wide], columns=1, rows=1, size=100).shape == (3, 50, 100)
+    assert sheet([wide], columns=1, rows=1, size=5).shape == (3, 10, 20), "never smaller than painted"
 
 
 @pytest.mark.parametrize(
     ("out", "message"),
     [
         ("x.jpg", "expected a .png path, found .*set out=x.png"),
-        ("file/x.png", "expected to write .*File exists|Not a directory"),
+        ("file/x.png", "expected a folder .*file for x.png, found a file: set another out="),
+        ("file/deep/x.png", "expected a folder .*file/deep for x.png, found a file"),
         ("folder.png", "found a folder"),
         ("/proc/x.png", "expected to write /proc/x.png, found"),
     ],

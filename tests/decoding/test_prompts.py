@@ -13,6 +13,7 @@ def test_one_prompt_a_line(tmp_path):
     path.write_bytes("\ufeffa red shoe \r\n\n  a caf\u00e9, \u5317\n".encode())
     assert read_prompts(path) == ["a red shoe", "a caf\u00e9, \u5317"]
     assert resolve_prompts(str(path)) == read_prompts(path)
+    assert resolve_prompts(["a bag", str(path)]) == ["a bag", *read_prompts(path)]
 
 
 def test_texts_are_prompts(tmp_path, monkeypatch):

@@ -103,7 +103,8 @@ def test_defaults_are_the_best_setting_of_the_paper():
         ("sdd", {}, "expected a decoder out of ar, ssd, ssd_exact, found sdd"),
         ("ar", {"rounds": 1}, "no options for decoder ar, found rounds"),
         ("ssd", {"round": 1}, "expected options rounds, .* in decoder, found round"),
-        ("ssd", {"rounds": -1}, "decoder.rounds 0 or more, found -1"),
+        ("ssd", {"rounds": -1}, "decoder.rounds 0 to 1000, found -1: set decoder.rounds=0"),
+        ("ssd", {"rounds": 1001}, "decoder.rounds 0 to 1000, found 1001: set decoder.rounds=1000"),
         ("ssd", {"rounds": "2"}, "decoder.rounds of type int, found '2'"),
         ("ssd", {"rounds": True}, "decoder.rounds of type int, found True"),
         ("ssd", {"rows": 3}, "decoder.rows 1 to 2, found 3"),
@@ -139,7 +140,7 @@ def test_a_count_that_depends_on_the_image_is_not_promised():
     grid = Grid(rows=16, cols=16)
     with pytest.raises(RowcastError, match="fixed count, ar or ssd, found ssd_exact"):
         expected_forwards(grid, "ssd_exact", {})
-    assert forward_bounds(grid, "ssd_exact", {}) == (7, 256)
+    assert forward_bounds(grid, "ssd_exact", {}) == (8, 256)
     assert forward_bounds(grid, "ssd", {}) == (52, 52)
 
 
@@ -154,3 +155,15 @@ def test_changed_map_and_fractions_come_from_the_rounds():
     examined = {label: count for label, (_, count) in trace.acceptance().items()}
     assert examined == {"h+1": 1, "h+2": 1, "v+1": 6}
     assert torch.is_tensor(trace.rounds[0].positions)
+
+
+@pytest.mark.parametrize("reach", [1, 3])
+@pytest.mark.parametrize("options", [{}, {"first_row": {"block": None}}])
+def test_the_first_row_is_drafted_as_far_as_the_heads_reach(reach, options):
+    backbone = CheapBackbone(4, 6)
+    heads = random_bank(2, horizontal=reach)
+    method = build_method("ssd", options, heads)
+    painted = generate(backbone, ["x"], method, Noise(0, ["x"], [0]))
+    assert painted.trace.forwards == expected_forwards(backbone.grid, "ssd", options, reach)
+    with pytest.raises(RowcastError, match=f"first_row.block 1 to {reach}, found {reach + 1}"):
+        build_method("ssd", {"first_row": {"block": reach + 1}}, heads)

@@ -1,5 +1,7 @@
 """From logits to laws."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -59,10 +61,23 @@ def test_half_precision_logits_become_fp32_laws():
     assert law(LOGITS.bfloat16()).dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [({"temperature": -1.0}, "temperature"), ({"top_k": 0}, "top_k"), ({"top_p": 0.0}, "top_p")],
-)
-def test_settings_out_of_range_are_refused(settings, name):
+INVALID = {
+    "temperature": [-1.0, 1e-40, 9e-4, 1e4, float("inf"), float("nan")],
+    "guidance": [-1.0, 1001.0, 1e39, float("inf"), float("nan")],
+    "top_k": [0],
+    "top_p": [0.0, 1.1, float("nan")],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in INVALID for value in INVALID[name]])
+def test_settings_out_of_range_are_refused(name, value):
     with pytest.raises(RowcastError, match=f"expected {name} .*set sampling.{name}"):
-        Warp(Sampling(guidance=1.0, **settings))
+        Warp(replace(Sampling(guidance=1.0), **{name: value}))
+
+
+def test_laws_are_finite_at_the_ends_of_the_ranges():
+    pair = 100 * torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0))
+    for guidance in (0.0, 1000.0):
+        for temperature in (1e-3, 1000.0):
+            laws = Warp(Sampling(guidance=guidance, temperature=temperature))(pair, 2)
+            assert torch.allclose(laws.sum(-1), torch.ones(1, 3))

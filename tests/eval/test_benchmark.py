@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from backbones.contract import Sampling
+from backbones.durable import only_writer
 from backbones.errors import RowcastError
 from decoding.engine import generate
 from decoding.methods import build_method
@@ -50,6 +51,13 @@ def images(folder: Path) -> dict[tuple, dict]:
 @pytest.mark.unit
 def test_work_items_take_every_prompt_before_a_second_image():
     assert work_items(["a", "b", "a"], 5) == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2)]
+
+
+@pytest.mark.unit
+def test_one_benchmark_at_a_time(tmp_path):
+    with only_writer(tmp_path, "folder="), pytest.raises(RowcastError, match="only process that writes to"):
+        run_tiny(tmp_path)
+    assert not list(tmp_path.glob("samples-*"))
 
 
 @pytest.mark.unit

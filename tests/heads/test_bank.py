@@ -71,6 +71,8 @@ def test_missing_head_is_named():
         ({"horizontal": 0, "vertical": 0}, "at least one draft head"),
         ({"horizontal": -1}, "at least one draft head"),
         ({"hidden": 0.01}, "at least one unit wide"),
+        ({"hidden": float("inf")}, "at least one unit wide"),
+        ({"hidden": float("nan")}, "at least one unit wide"),
     ],
 )
 def test_impossible_banks_are_refused(options, message):

@@ -1,5 +1,7 @@
 """The training step, the schedule and the paintings, on the tiny backbone."""
 
+import resource
+
 import pytest
 import torch
 from PIL import Image
@@ -98,6 +100,48 @@ class TestFit:
         assert losses[1] < losses[0]
         assert Image.open(tmp_path / "validation" / "step-000020.png").size[0] >= 2 * 4
         assert len(PROMPTS) == 2
+
+    def test_checkpoints_that_do_not_fit_are_refused(self, tmp_path, quiet):
+        images = rollouts(tmp_path / "rollouts")
+        last = fit(job(tmp_path, "trainer.steps=4"), parts(), images)
+        assert fit(job(tmp_path, "trainer.steps=4"), parts(), images) == last
+        with pytest.raises(RowcastError, match="found: None in place of"):
+            saving.check_fits(last, HeadBank(32, horizontal=3, vertical=2).state_dict())
+        torch.save({"state_dict": parts().bank.state_dict()}, last)
+        with pytest.raises(RowcastError, match="no loops or lr_schedulers"):
+            fit(job(tmp_path, "trainer.steps=4"), parts(), images)
+
+    def test_the_reference_painting_is_made_again_when_it_does_not_match(self, tmp_path, quiet):
+        images, path = rollouts(tmp_path / "rollouts"), tmp_path / "validation" / "ar.safetensors"
+        fit(job(tmp_path, "trainer.steps=2"), parts(), images)
+        made = path.read_bytes()
+        path.write_bytes(b"junk")
+        fit(job(tmp_path, "trainer.steps=4"), parts(), images)
+        assert path.read_bytes() == made
+        fit(job(tmp_path, "trainer.steps=6", "trainer.validation_images=1"), parts(), images)
+        assert path.read_bytes() != made
+
+    def test_a_disk_that_refuses_figures_is_one_line(self, tmp_path, quiet):
+        (tmp_path / "validation").write_text("in the way")
+        with pytest.raises(RowcastError, match=f"expected to write to {tmp_path}"):
+            fit(job(tmp_path, "trainer.steps=2"), parts(), rollouts(tmp_path / "rollouts"))
+
+    def test_a_full_disk_keeps_no_half_checkpoint(self, tmp_path, quiet):
+        """A limit on the size of files stands in for the disk: torch reports both as a RuntimeError."""
+        images = rollouts(tmp_path / "rollouts")
+        fit(job(tmp_path, "trainer.steps=1", "trainer.save_every=1"), parts(), images)
+        size = (tmp_path / "checkpoints" / "step-000001.ckpt").stat().st_size
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, limits[1]))
+        try:
+            with pytest.raises(RowcastError, match=r"expected to write a checkpoint to .*checkpoints, found"):
+                fit(job(tmp_path, "trainer.steps=2"), parts(), images)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == {
+            "step-000000.ckpt",
+            "step-000001.ckpt",
+        }
 
     def test_weights_that_are_not_finite_never_reach_a_checkpoint(self, tmp_path, quiet, monkeypatch):
         step = saving.CheckpointKeeper.on_train_batch_end

@@ -1,5 +1,6 @@
 """The run's folder: one writer, one contract, nothing lost, and where a run goes on from."""
 
+import json
 import os
 
 import pytest
@@ -33,8 +34,9 @@ def test_a_run_goes_on_under_its_contract_only(tmp_path):
     assert (tmp_path / "config.yaml").read_text() == "a: 2\n"
 
 
-def test_a_damaged_contract_is_named(tmp_path):
-    (tmp_path / run.CONTRACT).write_text("{")
+@pytest.mark.parametrize("content", ["{", "5", "[]", "\xff"])
+def test_a_damaged_contract_is_named(tmp_path, content):
+    (tmp_path / run.CONTRACT).write_text(content, "latin-1")
     with pytest.raises(RowcastError, match="contract"):
         run.enter(tmp_path, CONTRACT, "")
 
@@ -45,9 +47,30 @@ def test_starting_anew_keeps_the_old_run(tmp_path):
     for expected in ("train.1", "train.2"):
         folder.mkdir()
         run.enter(folder, CONTRACT, "")
+        save(folder, 10)
+        (folder / "rollouts").mkdir()
         assert run.set_aside(folder) == tmp_path / expected
+        assert run.resume_point(tmp_path / expected, "auto") is not None
         assert (tmp_path / expected / run.CONTRACT).exists()
-        assert not folder.exists()
+        assert [path.name for path in folder.iterdir()] == ["rollouts"], "only the run's own files move"
+        (folder / "rollouts").rmdir()
+        folder.rmdir()
+
+
+@pytest.mark.parametrize("place", [".", "heads", "checkpoints/rollouts"])
+def test_rollouts_are_kept_apart_from_the_run(tmp_path, place):
+    run.require_apart(tmp_path, tmp_path / "rollouts")
+    with pytest.raises(RowcastError, match=r"expected rollouts.folder apart"):
+        run.require_apart(tmp_path, tmp_path / place)
+
+
+def test_checkpoints_without_a_contract_are_refused(tmp_path):
+    save(tmp_path, 10)
+    with pytest.raises(RowcastError, match=r"expected .*contract.json"):
+        run.enter(tmp_path, CONTRACT, "")
+    assert not (tmp_path / run.CONTRACT).exists()
+    run.set_aside(tmp_path)
+    run.enter(tmp_path, CONTRACT, "")
 
 
 def test_one_process_at_a_time(tmp_path):
@@ -83,17 +106,47 @@ def test_resume_from_a_path(tmp_path):
         run.resume_point(tmp_path / "other", str(tmp_path / "nothing.ckpt"))
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "pickle"])
+def test_a_checkpoint_of_another_run_brings_its_options(tmp_path):
+    path = tmp_path / "old" / "checkpoints" / checkpoint_name(50)
+    save(tmp_path / "old", 50)
+    with pytest.raises(RowcastError, match="leave the checkpoint in the folder of its run"):
+        run.require_origin(str(path), CONTRACT)
+    (tmp_path / "old" / run.CONTRACT).write_text(json.dumps(CONTRACT))
+    run.require_origin(str(path), CONTRACT | {"trainer.steps": 800})
+    with pytest.raises(RowcastError, match=r"trainer.learning_rate=None \(now 1.0\)"):
+        run.require_origin(str(path), CONTRACT | {"trainer.learning_rate": 1.0})
+    with pytest.raises(RowcastError, match=r"at most trainer.steps=49 steps"):
+        run.require_origin(str(path), CONTRACT | {"trainer.steps": 49})
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "pickle", "altered"])
 def test_a_damaged_checkpoint_is_named_before_training(tmp_path, damage):
     path = tmp_path / checkpoint_name(10)
     torch.save({"state_dict": {"w": torch.ones(1000)}}, path)
     check_readable(path)
     if damage == "pickle":
         torch.save({"state_dict": os.getcwd}, path)  # code, which is never run
+    elif damage == "altered":
+        content = path.read_bytes()
+        middle = content.index(torch.ones(100).numpy().tobytes())
+        path.write_bytes(content[:middle] + b"junk" + content[middle + 4 :])
+        torch.load(path, weights_only=True)  # torch does not mind
     else:
         os.truncate(path, 0 if damage == "empty" else path.stat().st_size // 2)
-    with pytest.raises(RowcastError, match=f"expected a checkpoint in {path}"):
+    with pytest.raises(RowcastError, match=f"expected a checkpoint of these heads in {path}"):
         check_readable(path)
+
+
+def test_altered_bytes_in_a_folder_are_found(tmp_path):
+    """DeepSpeed writes folders."""
+    part = tmp_path / checkpoint_name(10) / "checkpoint" / "mp_rank_00_model_states.pt"
+    part.parent.mkdir(parents=True)
+    torch.save({"w": torch.ones(1000)}, part)
+    check_readable(tmp_path / checkpoint_name(10))
+    content = part.read_bytes()
+    part.write_bytes(content.replace(torch.ones(2).numpy().tobytes(), bytes(8), 1))
+    with pytest.raises(RowcastError, match="altered bytes"):
+        check_readable(tmp_path / checkpoint_name(10))
 
 
 def test_publishing_a_folder_keeps_its_files(tmp_path):
@@ -127,6 +180,19 @@ def test_metrics_go_on_where_the_checkpoint_stands(tmp_path):
         (20, "loss", 1.5),
     ]
     assert last_metrics(tmp_path / "metrics.csv") == {"loss": 1.5, "ssd/accepted/h+1": 0.5}
+
+
+@pytest.mark.parametrize("junk", [b"what\n", b"1,loss,high\n", b"\xff\xfe\n"])
+def test_junk_among_the_metrics_is_named(tmp_path, junk):
+    (tmp_path / "metrics.csv").write_bytes(b"step,name,value\n1,loss,2.0\n" + junk)
+    with pytest.raises(RowcastError, match=r"expected lines of step,name,value in .*metrics.csv"):
+        MetricsFile(tmp_path, 10)
+
+
+def test_wandb_that_refuses_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    with pytest.raises(RowcastError, match=r"expected wandb to start with wandb.mode=offline"):
+        wandb_logger("offline", "no/slash", tmp_path, {})
 
 
 def test_wandb_never_asks(tmp_path, monkeypatch):

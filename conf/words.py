@@ -1,0 +1,113 @@
+"""The words of a command line made ready for Hydra: plain texts quoted, mistakes named in our words."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+
+from backbones.errors import RowcastError
+from conf.check import FOLDER, groups, option_names, require_choice, require_known
+from conf.decoders import decoder_options
+from conf.schema import DECODERS
+
+REPEATED = "prompt"
+"""The one option that may be given several times; its values become a list."""
+
+
+def prepare(words: Sequence[str], config_name: str, schema: type) -> list[str]:
+    """The words as Hydra takes them.
+
+    Args:
+        words: what stands after the program's name: flags and `option=value`.
+        config_name: the job's YAML file.
+        schema: its typed form.
+
+    Raises:
+        RowcastError: for what is no option, one that the job or its decoder lacks, or one given twice.
+    """
+    flags = [word for word in words if word.startswith("-")]
+    many = bool({"-m", "--multirun"} & set(flags))
+    overrides = [_parsed(_without_plus(word)) for word in words if not word.startswith("-")]
+    for override in overrides:
+        _check(override, schema, many)
+    _check_decoder(overrides, config_name)
+    return [*flags, *_gathered(overrides)]
+
+
+def _without_plus(word: str) -> str:
+    """`+model=x` as `model=x`: groups are in the defaults lists, where Hydra takes no plus."""
+    name = word.lstrip("+").partition("=")[0]
+    return word.lstrip("+") if name in groups() else word
+
+
+def _parsed(word: str) -> Override:
+    """The word by Hydra's grammar; a value that is not in it ("what's this", "a=b.png") is a plain text.
+
+    `~/` is not in it either, and means the home folder where the shell has left it alone.
+    """
+    name, sign, text = word.partition("=")
+    text = str(Path(text).expanduser()) if text.startswith("~/") else text
+    quoted = f"{name}={QuotedString(text, Quote.double).with_quotes()}"
+    for candidate in (word, quoted) if sign else ():
+        try:
+            return OverridesParser.create().parse_override(candidate)
+        except HydraException:
+            continue
+    raise RowcastError(f"expected option=value, found {word!r}: --help shows the options")
+
+
+def _check(override: Override, schema: type, many: bool) -> None:
+    """Names the nearest option or the known choices, where Hydra would speak of structs and search paths."""
+    name = override.key_or_group
+    if name.partition(".")[0].partition("/")[0] == "hydra":
+        return
+    require_known(name, schema)
+    if override.is_sweep_override():
+        if not many:
+            text = _text(override)
+            raise RowcastError(f"option {name}: a text with commas needs quotes, '{name}=\"{text}\"'")
+    elif name in groups():
+        require_choice(name, str(override.value()))
+
+
+def _check_decoder(overrides: Sequence[Override], config_name: str) -> None:
+    """Refuses an option of another decoder than the one chosen."""
+    given = [name for override in overrides if (name := override.key_or_group).startswith("decoder.")]
+    chosen = [override for override in overrides if override.key_or_group == "decoder"]
+    if not given or any(override.is_sweep_override() for override in chosen):
+        return
+    decoder = str(chosen[-1].value()) if chosen else _default_decoder(config_name)
+    known = list(option_names(DECODERS[decoder_options(decoder)["name"]], "decoder."))
+    for name in given:
+        if name not in known:
+            has = ", ".join(option for option in known if option != "decoder.name") or "none"
+            raise RowcastError(f"decoder={decoder} has no option {name}: it has {has}")
+
+
+def _default_decoder(config_name: str) -> str:
+    defaults = OmegaConf.select(OmegaConf.load(FOLDER / f"{config_name}.yaml"), "defaults")
+    return next(entry["decoder"] for entry in defaults if "decoder" in entry)
+
+
+def _gathered(overrides: Sequence[Override]) -> Iterator[str]:
+    """One word an option: repeated prompts become a list."""
+    by_name: dict[str, list[Override]] = {}
+    for override in overrides:
+        by_name.setdefault(override.key_or_group, []).append(override)
+    for name, same in by_name.items():
+        if len(same) == 1:
+            yield same[0].input_line or ""
+        elif name == REPEATED:
+            texts = ",".join(_text(override) or '""' for override in same)
+            yield f"{name}=[{texts}]"
+        else:
+            lines = " and ".join(override.input_line or "" for override in same)
+            raise RowcastError(f"expected option {name} once, found {lines}: leave one of them out")
+
+
+def _text(override: Override) -> str:
+    """What was written after the sign."""
+    return (override.input_line or "").partition("=")[2]
