@@ -30,7 +30,8 @@ OPTIONS = [
 
 
 def start(folder, *options):
-    words = [*OPTIONS, f"folder={folder}/train", f"rollouts.folder={folder}/rollouts", *options]
+    given = [*OPTIONS, f"folder={folder}/train", f"rollouts.folder={folder}/rollouts", *options]
+    words = list({word.partition("=")[0]: word for word in given}.values())  # the last of a name counts
     return subprocess.Popen(
         [sys.executable, "-m", "train", *words],
         cwd=ROOT,
