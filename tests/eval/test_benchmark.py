@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from decoding.noise import Noise
 from eval.benchmark import work_items
 from eval.likelihood import likelihoods
 from eval.passes import Bench, Plan, profile_pass, speed_pass
+from eval.report import headline_decoder
 from eval.samples import SampleLog
 from eval.summary import summarise
 from eval.table import json_line, terminal_table
@@ -63,17 +65,18 @@ def test_one_benchmark_at_a_time(tmp_path):
 @pytest.mark.unit
 def test_counts_and_laws(run):
     results, folder = run
-    ar, ssd, ssd_r0 = results.decoders
-    assert [d.lossless for d in results.decoders] == [True, False, False]
+    ar, ssd, ssd_r0, ssd_exact = results.decoders
+    assert [d.lossless for d in results.decoders] == [True, False, False, True]
     assert ar.forwards == 12
     assert ssd.forwards == 1 + 2 * 2 + 2 * 3
     assert ssd_r0.forwards == 1 + 2 * 2 + 2
+    assert 1 < ssd_exact.forwards <= 12
     assert ssd_r0.step_compression == pytest.approx(12 / 7)
     assert ar.speedup.value == 1
     assert ar.quality.nll_delta.value == 0
     assert results.control.nll_delta.value != 0
-    assert len(images(folder)) == 4 * 6
-    assert sum(image["latency"] is not None for image in images(folder).values()) == 3 * 3
+    assert len(images(folder)) == 5 * 6
+    assert sum(image["latency"] is not None for image in images(folder).values()) == 4 * 3
 
 
 @pytest.mark.unit
@@ -183,7 +186,7 @@ def test_table_says_lossy_and_json_parses(run):
     results, folder = run
     lines = terminal_table(results).splitlines()
     laws = [line.split()[1] for line in lines if line.startswith(("ar ", "ssd"))]
-    assert laws == 2 * ["lossless", "lossy", "lossy"]
+    assert laws == 2 * ["lossless", "lossy", "lossy", "lossless"]
     line = json_line(results, folder / "report.html")
     assert "\n" not in line
     assert json.loads(line)["decoders"]["ssd"]["lossless"] is False
@@ -191,6 +194,15 @@ def test_table_says_lossy_and_json_parses(run):
     assert whole["schema"] == 1
     assert {"speedup", "latency", "nll", "engine_ratio"} <= set(whole["definitions"])
     assert whole["decoders"][1]["quality"]["nll"]["n"] == len(PROMPTS)
+
+
+@pytest.mark.unit
+def test_the_headline_is_lossless_where_it_can_be(run):
+    results, _ = run
+    assert headline_decoder(results).name == "ssd_exact"
+    lossy = [decoder for decoder in results.decoders if decoder.name in ("ar", "ssd", "ssd_r0")]
+    nearest = headline_decoder(replace(results, decoders=lossy))
+    assert nearest.quality.nll.value == min(decoder.quality.nll.value for decoder in lossy[1:])
 
 
 class Page(HTMLParser):

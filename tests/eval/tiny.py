@@ -19,6 +19,7 @@ OPTIONS = {
     "ar": {"name": "ar"},
     "ssd": {"name": "ssd", "rounds": 2, "first_row": FIRST_ROW},
     "ssd_r0": {"name": "ssd", "rounds": 0, "first_row": FIRST_ROW},
+    "ssd_exact": {"name": "ssd_exact", "window": 6},
 }
 
 

@@ -1,0 +1,54 @@
+"""What the README tells a reader to type is accepted, and the files it names exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from backbones.errors import RowcastError
+from conf.check import FOLDER, typed
+from conf.schema import DataJob, DecodingJob, EvalJob, TrainJob
+from conf.words import prepare
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+JOBS = {"train": TrainJob, "data": DataJob, "decoding": DecodingJob, "eval": EvalJob}
+COMMANDS = sorted(set(re.findall(r"python -m ((?:train|data|decoding|eval)\b[^`#\n&|]*)", README)))
+OPTIONS = sorted(set(re.findall(r"`((?:decoder|trainer|model)[=.][^`]+)`", README)))
+
+
+def check(program: str, words: list[str]) -> None:
+    schema = JOBS[program]
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        typed(compose(program, prepare(words, program, schema)), schema)
+
+
+def test_there_is_something_to_check():
+    assert len(COMMANDS) >= 8
+    assert len(OPTIONS) >= 5
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_accepted(command):
+    program, *words = shlex.split(command)
+    check(program, words)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_option_is_accepted(options):
+    program = "train" if options.startswith("trainer") else "decoding"
+    check(program, [*shlex.split(options), *(['prompt="a coat"'] if program == "decoding" else [])])
+
+
+def test_a_misspelt_command_would_be_found():
+    with pytest.raises(RowcastError, match=r"trainer\.steps"):
+        check("train", ["trainer.step=2000"])
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\(([^)]+)\)", README))
+def test_every_linked_file_exists(path):
+    assert (ROOT / path).is_file()
