@@ -107,12 +107,18 @@ class SSDDecoder:
 
 
 @dataclass
-class SSDExactDecoder:
+class WindowDecoder:
     name: str
     window: int = field(metadata=count(1))
 
 
-DECODERS: dict[str, type] = {"ar": ARDecoder, "ssd": SSDDecoder, "ssd_exact": SSDExactDecoder}
+DECODERS: dict[str, type] = {
+    "ar": ARDecoder,
+    "ssd": SSDDecoder,
+    "ssd_exact": WindowDecoder,
+    "sjd": WindowDecoder,
+    "mc_sjd": WindowDecoder,
+}
 """The options of each decoding method, by the `name` in its YAML file."""
 
 

@@ -5,7 +5,7 @@ from math import ceil
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
-from decoding.methods.options import FirstRow, SSDOptions, parse_ssd, parse_ssd_exact
+from decoding.methods.options import FirstRow, SSDOptions, parse_ssd, parse_window
 
 
 def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reach: int = 5) -> int:
@@ -41,14 +41,14 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reac
 def forward_bounds(grid: Grid, name: str, options: Mapping[str, object], reach: int = 5) -> tuple[int, int]:
     """Fewest and most forwards that an image can take; equal for a decoder of fixed count.
 
-    Lossless SSD makes at least one token of its window final a forward, so it never takes more than
-    autoregression, and at best the whole window.
+    A lossless window makes at least one of its tokens final a forward, so it never takes more than
+    autoregression, and at best all of them.
 
     Raises:
         RowcastError: if the decoder is unknown, or an option is wrong.
     """
-    if name == "ssd_exact":
-        return 1 + ceil((grid.size - 1) / parse_ssd_exact(options).window), grid.size
+    if name in ("ssd_exact", "sjd", "mc_sjd"):
+        return 1 + ceil((grid.size - 1) / parse_window(options).window), grid.size
     count = expected_forwards(grid, name, options, reach)
     return count, count
 

@@ -70,8 +70,12 @@ class Session:
     def draft(self, predicted: Float[Tensor, "GN K D"], labels: Sequence[str]) -> None:
         """Draws the next K positions from the laws of predicted states."""
         q = self.law(self.backbone.head(predicted.to(self.backbone.dtype)))
+        self.place(sample(q, self.uniform(q.shape[1])), q, labels)
+
+    def place(self, tokens: Int[Tensor, "N K"], q: Float[Tensor, "N K V"], labels: Sequence[str]) -> None:
+        """Puts drafts, and the laws that they were drawn from, at the next K positions."""
         stop = self.end + q.shape[1]
-        self.tokens[:, self.end : stop] = sample(q, self.uniform(q.shape[1]))
+        self.tokens[:, self.end : stop] = tokens
         self.labels[self.end : stop] = labels
         self.ages[self.end : stop] = [0] * q.shape[1]
         self.q = torch.cat([self.q, q], 1)

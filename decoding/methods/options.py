@@ -36,8 +36,8 @@ class SSDOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SSDExactOptions:
-    """The one choice of lossless SSD."""
+class WindowOptions:
+    """The one choice of the lossless decoders with a window."""
 
     window: int = 40
     """Tokens fed a forward: one that is final, the others drafts; 1 is plain autoregression."""
@@ -76,13 +76,13 @@ def parse_ssd(options: Mapping[str, object], reach: int = 5) -> SSDOptions:
     return parsed
 
 
-def parse_ssd_exact(options: Mapping[str, object]) -> SSDExactOptions:
-    """As `parse_ssd`, for lossless SSD.
+def parse_window(options: Mapping[str, object]) -> WindowOptions:
+    """As `parse_ssd`, for the decoders with a window.
 
     Raises:
         RowcastError: if an option is unknown, of another type or out of range.
     """
-    parsed = SSDExactOptions(**_known(SSDExactOptions, options, "decoder"))
+    parsed = WindowOptions(**_known(WindowOptions, options, "decoder"))
     _check_range("decoder.window", parsed.window, 1)
     return parsed
 

@@ -2,6 +2,7 @@
 
 import torch
 
+from decoding.methods.jacobi import MCSJD
 from decoding.methods.ssd import SSD
 from decoding.methods.ssd_exact import SSDExact
 
@@ -38,7 +39,7 @@ class FrozenTokens(SSD):
         return self.kept
 
 
-class KeptLaws(SSDExact):
+class KeepsLaws:
     """After a round, accepted tokens still count as drawn from the law before it."""
 
     def accept(self, p, q, tokens, u):
@@ -48,6 +49,14 @@ class KeptLaws(SSDExact):
     def commit(self, session, changed):
         session.q = torch.where(self.accepted[..., None], self.before, session.q)
         return super().commit(session, changed)
+
+
+class KeptLaws(KeepsLaws, SSDExact):
+    pass
+
+
+class KeptJacobiLaws(KeepsLaws, MCSJD):
+    pass
 
 
 class HastyCommit(SSDExact):

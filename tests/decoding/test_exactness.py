@@ -14,14 +14,14 @@ from scipy import stats
 from decoding import engine
 from decoding.engine import generate
 from decoding.methods import build_method
-from decoding.methods.options import parse_ssd, parse_ssd_exact
+from decoding.methods.options import parse_ssd, parse_window
 from decoding.methods.ssd import SSD
 from decoding.methods.ssd_exact import SSDExact
 from decoding.noise import Noise
 from decoding.warp import Warp
 from tests.backbones.tiny import tiny_backbone
 from tests.decoding.banks import random_bank
-from tests.decoding.broken import FrozenTokens, HastyCommit, KeptLaws, StaleLaws, unshifted
+from tests.decoding.broken import FrozenTokens, HastyCommit, KeptJacobiLaws, KeptLaws, StaleLaws, unshifted
 from tests.decoding.tables import TableBackbone
 
 pytestmark = pytest.mark.integration
@@ -80,7 +80,7 @@ class Case:
         return kind(parse_ssd(options), self.bank)
 
     def exact(self, kind=SSDExact, **options):
-        return kind(parse_ssd_exact(options), self.bank)
+        return kind(parse_window(options).window, self.bank)
 
 
 def tiny(*grid, row_end=False):
@@ -151,6 +151,15 @@ def test_control_laws_without_the_shift(line, monkeypatch):
 @pytest.mark.parametrize("window", [2, 4])
 def test_ssd_exact_is_exact(table, window):
     assert table.p_value(table.exact(window=window)) > LEAST
+
+
+@pytest.mark.parametrize("name", ["sjd", "mc_sjd"])
+def test_jacobi_is_exact(table, name):
+    assert table.p_value(build_method(name, {"window": 3}, None)) > LEAST
+
+
+def test_control_jacobi_that_keeps_the_law_of_tested_drafts(table):
+    assert table.p_value(KeptJacobiLaws(3)) < LEAST
 
 
 def test_ssd_exact_on_a_trunk_is_exact(square):

@@ -100,7 +100,7 @@ def test_defaults_are_the_best_setting_of_the_paper():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sdd", {}, "expected a decoder out of ar, ssd, ssd_exact, found sdd"),
+        ("sdd", {}, "expected a decoder out of ar, ssd, ssd_exact, sjd, mc_sjd, found sdd"),
         ("ar", {"rounds": 1}, "no options for decoder ar, found rounds"),
         ("ssd", {"round": 1}, "expected options rounds, .* in decoder, found round"),
         ("ssd", {"rounds": -1}, "decoder.rounds 0 to 1000, found -1: set decoder.rounds=0"),

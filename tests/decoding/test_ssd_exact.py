@@ -10,7 +10,6 @@ from backbones.errors import RowcastError
 from decoding.accounting import forward_bounds
 from decoding.engine import generate
 from decoding.methods import build_method
-from decoding.methods.options import SSDExactOptions
 from decoding.methods.ssd_exact import SSDExact, draft_sources
 from decoding.noise import Noise
 from decoding.paint import paint
@@ -30,7 +29,7 @@ def run(backbone, method, seed=0, temperature=1.0):
 
 
 def exact(backbone, window, kind=SSDExact, bank=None):
-    return kind(SSDExactOptions(window=window), bank or random_bank(backbone.width))
+    return kind(window, bank or random_bank(backbone.width))
 
 
 def greedy_images(backbone, window, kind=SSDExact, count=4):
