@@ -2,7 +2,7 @@
 
 import torch
 
-from decoding.methods.jacobi import MCSJD
+from decoding.methods.jacobi import SJD
 from decoding.methods.ssd import SSD
 from decoding.methods.ssd_exact import SSDExact
 
@@ -39,7 +39,7 @@ class FrozenTokens(SSD):
         return self.kept
 
 
-class KeepsLaws:
+class KeptLaws(SSDExact):
     """After a round, accepted tokens still count as drawn from the law before it."""
 
     def accept(self, p, q, tokens, u):
@@ -51,21 +51,21 @@ class KeepsLaws:
         return super().commit(session, changed)
 
 
-class KeptLaws(KeepsLaws, SSDExact):
-    pass
-
-
-class KeptJacobiLaws(KeepsLaws, MCSJD):
-    pass
-
-
-class HastyCommit(SSDExact):
+class Hasty:
     """Commits one token past the first change."""
 
     def commit(self, session, changed):
         kept = super().commit(session, changed)
         session.finalise(min(session.committed + 1, session.end))
         return kept
+
+
+class HastyCommit(Hasty, SSDExact):
+    pass
+
+
+class HastyJacobi(Hasty, SJD):
+    pass
 
 
 class CachedDraft(SSDExact):

@@ -38,7 +38,7 @@ def test_greedy_equals_autoregression(name, rows, cols, row_end):
 
 
 def test_what_follows_the_first_rejection():
-    """All mass on code 2: SJD draws it everywhere after the rejection, the coupling keeps what it accepted."""
+    """All mass on code 2: SJD draws it everywhere after the rejection, coupling keeps what it accepted."""
     codes, positions = 4, 5
     p = torch.nn.functional.one_hot(torch.full((1, positions), 2), codes).float()
     q = torch.full((1, positions, codes), 0.25)
