@@ -21,8 +21,9 @@ tags: [speculative-decoding, draft-heads]
 
 Heads for Spatially Speculative Decoding (SSD, arXiv 2606.20543): they predict the states of image tokens
 ahead of the frozen backbone, which then verifies whole rows of a {rows}x{cols} token grid at a time. They
-hold none of the backbone's weights and work with that backbone alone. With a fixed number of verification
-rounds SSD is lossy: its images are close to the backbone's law, not drawn from it.
+hold none of the backbone's weights and work with that backbone alone. `decoder=ssd_exact` is lossless: its
+images follow the backbone's own law. `decoder=ssd`, with a fixed number of verification rounds, is lossy: its
+images are close to that law, not drawn from it.
 
 - Base model: {title}, states in {backbone_dtype} before the final norm
 - Offsets: {offsets}
@@ -31,7 +32,7 @@ rounds SSD is lossy: its images are close to the backbone's law, not drawn from 
 ## How to use
 
 ```sh
-python -m decoding model={name} heads=path/to/this/folder decoder=ssd prompt="..." out=image.png
+python -m decoding model={name} heads=path/to/this/folder decoder=ssd_exact prompt="..." out=image.png
 ```
 
 ```python
@@ -49,7 +50,9 @@ heads = load_heads("path/to/this/folder", load_backbone({quoted}, dtype={dtype_q
 
 {training}
 
-## Metrics
+## Metrics of the last validation
+
+Of the few images painted while training; `python -m eval` with these heads measures speed and quality.
 
 {metrics}
 """

@@ -13,6 +13,8 @@ def run(job: DecodingJob) -> None:
     from dataclasses import asdict, replace
     from pathlib import Path
 
+    from hydra.core.hydra_config import HydraConfig
+
     from backbones.registry import load_backbone
     from decoding.methods import build_method
     from decoding.paint import paint, require_writable
@@ -42,9 +44,10 @@ def run(job: DecodingJob) -> None:
         size=job.size,
         out=Path(job.out),
     )
+    decoder = HydraConfig.get().runtime.choices["decoder"]
     kind = "lossless" if method.lossless else "lossy"
     print(
-        f"{painting.images} x {method.name} ({kind}): {painting.forwards:g} forwards an image "
+        f"{painting.images} x {decoder} ({kind}): {painting.forwards:g} forwards an image "
         f"(autoregression takes {backbone.grid.size}), {painting.seconds:.2f} s of decoding\n{painting.path}"
     )
 

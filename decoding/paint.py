@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
+from tqdm import tqdm
 
 from backbones.contract import Backbone, Sampling
 from backbones.errors import RowcastError
@@ -80,7 +81,8 @@ def paint(
     columns = images if len(prompts) > 1 and images > 1 else isqrt(len(requests) - 1) + 1
     pixels: list[UInt8[Tensor, "3 H W"]] = []
     forwards, seconds = 0, 0.0
-    for start in range(0, len(requests), batch):
+    alone = len(requests) <= batch
+    for start in tqdm(range(0, len(requests), batch), "painting", unit="batch", disable=alone, leave=False):
         texts, samples = zip(*requests[start : start + batch], strict=True)
         generation = generate(backbone, texts, method, Noise(seed, texts, samples), sampling)
         forwards += generation.trace.forwards * len(texts)

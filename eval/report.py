@@ -165,7 +165,7 @@ def _changes(results: Results) -> str | None:
     scale = f'<div class="scale">0 %<i></i>{100 * highest:.0f} % of images</div>'
     note = (
         "How often verification replaced the drafted token of each grid cell. Tokens drawn from the exact "
-        "law, such as the first of a row, are never judged."
+        "law, such as the first of a row in ssd, are never judged."
     )
     return section("Where drafts are changed", note, f'<div class="maps">{"".join(figures)}</div>', scale)
 
@@ -207,7 +207,7 @@ def _provenance(results: Results) -> str:
     described = [
         ("made", results.created),
         ("backbone", f"{results.subject.backbone}, fingerprint {results.subject.fingerprint}"),
-        ("heads", f"{results.subject.heads} (hash of the weights)"),
+        ("heads", f"{results.subject.heads} (hash of the loaded tensors)"),
         ("sampling", sampling),
         ("benchmark", _flat(asdict(results.plan))),
         *((decoder.name, _flat(decoder.options)) for decoder in results.decoders),

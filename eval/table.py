@@ -80,12 +80,19 @@ def _frechet(distance: Frechet | None) -> str:
     return MISSING if distance is None else f"{distance.value:.2f}"
 
 
+FEW = 8
+"""Images below which a bootstrap interval says little."""
+
+
 def notes(results: Results) -> list[str]:
     """What a reader has to know beside the figures."""
     lines = [
         f"speed: {results.plan.images} images a decoder, one at a time, decoders taking turns, "
         f"on {results.environment.device}, torch threads: {results.environment.threads}"
     ]
+    lines.append("engine: decoding time over the time inside the backbone's forwards; 1.00x would be free")
+    if results.plan.images < FEW:
+        lines.append(f"intervals of fewer than {FEW} images are too narrow to trust: raise benchmark.images")
     if results.sessions > 1:
         lines.append(
             f"the timed images spread over {results.sessions} starts of the benchmark: "

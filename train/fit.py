@@ -49,6 +49,7 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
         RowcastError: for a checkpoint that cannot be resumed from, a full disk, a loss that is not finite.
         KeyboardInterrupt: after Ctrl-C.
     """
+    threads = torch.get_num_threads()  # several processes share the cores; what comes after has them all
     folder = Path(job.folder)
     # With resume=false an earlier run has been moved away by now.
     start = run.resume_point(folder, run.AUTO if job.resume == run.ANEW else job.resume)
@@ -79,6 +80,7 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
         raise run.unwritable(folder, error) from error
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+    torch.set_num_threads(threads)
     return folder / run.CHECKPOINTS / checkpoint_name(job.trainer.steps)
 
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,11 @@ def _dtype(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _figures(metrics: Mapping[str, float]) -> dict[str, float]:
+    """What a metrics file says of the heads, without the bookkeeping of training."""
+    return {name: value for name, value in metrics.items() if name == "loss" or "/" in name}
+
+
 def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:
     """Saves the heads of a checkpoint as a bundle and loads them again, as a user will."""
     folder = Path(job.folder)
@@ -185,7 +191,7 @@ def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:
             "weight_decay": job.trainer.weight_decay,
             "precision": job.trainer.precision,
         },
-        metrics=last_metrics(folder / FILE),
+        metrics={"images": job.trainer.validation_images, **_figures(last_metrics(folder / FILE))},
     )
     loaded = load_bundle(folder / run.HEADS, parts.backbone).bank.state_dict()
     differing = [name for name, weight in bank.state_dict().items() if not weight.equal(loaded[name].cpu())]
