@@ -11,9 +11,11 @@ from conf.schema import EvalJob, TrainJob
 
 def main(job: TrainJob) -> None:
     """Runs the job; heavy libraries are imported here, so that `--help` and mistakes answer at once."""
+    import json
     from dataclasses import replace
     from pathlib import Path
 
+    from checkpoints.bundle import attach_results
     from eval.job import check, run
     from train.job import benchmark_prompts, heading, train
     from train.run import BENCHMARK, HEADS
@@ -30,7 +32,8 @@ def main(job: TrainJob) -> None:
     if train(job) is None:
         return
     heading(4, f"benchmark: {benchmark.folder}")
-    run(benchmark, program="train")
+    report = run(benchmark, program="train")
+    attach_results(benchmark.heads, json.loads(report.with_name("results.json").read_text()))
 
 
 if __name__ == "__main__":

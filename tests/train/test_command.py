@@ -1,5 +1,6 @@
 """`python -m train` as a user runs it: killed during rollouts, training and benchmark, then run again."""
 
+import json
 import os
 import signal
 import subprocess
@@ -85,6 +86,16 @@ def test_the_heads_are_those_of_an_uninterrupted_run(runs):
     ):
         assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
     assert "already trained" in output
+
+
+def test_the_bundle_holds_the_results_of_its_own_heads(runs):
+    for folder in runs[:2]:
+        results, config = (
+            json.loads((folder / "train/heads" / name).read_text())
+            for name in ("results.json", "config.json")
+        )
+        assert results["weights_sha256"] == config["weights_sha256"]
+        assert [decoder["name"] for decoder in results["decoders"]] == ["ar", "ssd"]
 
 
 def test_the_run_folder_says_what_it_holds(runs):
