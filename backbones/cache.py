@@ -4,6 +4,7 @@ Attention sees a view of the filled slots: nothing is concatenated per step, and
 attended. All rows of the batch share one length (a guidance pair accepts alike).
 """
 
+from jaxtyping import Int
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
@@ -35,10 +36,31 @@ class SlotLayer(CacheLayerMixin):
         assert self.keys is not None
         assert self.values is not None
         new = key_states.shape[-2]
+        if self.length + new > self.slots:
+            self._grow(self.length + new)
         self.keys.narrow(-2, self.length, new).copy_(key_states)
         self.values.narrow(-2, self.length, new).copy_(value_states)
         self.length += new
         return self.keys.narrow(-2, 0, self.length), self.values.narrow(-2, 0, self.length)
+
+    def _grow(self, slots: int) -> None:
+        """Makes room for a tree of drafts beside the image, which alone always fits."""
+        assert self.keys is not None
+        assert self.values is not None
+        self.slots = max(slots, self.slots + self.slots // 4)
+        for name in ("keys", "values"):
+            filled = getattr(self, name)[..., : self.length, :]
+            room = filled.new_empty(*filled.shape[:2], self.slots, filled.shape[-1])
+            room[..., : self.length, :] = filled
+            setattr(self, name, room)
+
+    def gather(self, index: Int[Tensor, " S"]) -> None:
+        """Keeps the slots `index` alone, in that order."""
+        assert self.keys is not None
+        assert self.values is not None
+        for buffer in (self.keys, self.values):
+            buffer[..., : len(index), :] = buffer.index_select(-2, index.to(buffer.device))
+        self.length = len(index)
 
     def crop(self, tokens_to_remove: int) -> None:
         """Forgets the last slots; the argument is minus their number, as transformers has it."""
@@ -72,3 +94,8 @@ class SlotCache(Cache):
         """Rolls every layer back to its first `length` slots."""
         for layer in self._layers:
             layer.crop(length - layer.length)
+
+    def gather(self, index: Int[Tensor, " S"]) -> None:
+        """Keeps the slots `index` alone in every layer, in that order."""
+        for layer in self._layers:
+            layer.gather(index)

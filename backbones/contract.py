@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from backbones.errors import RowcastError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
@@ -75,7 +77,7 @@ class Backbone(ABC):
     sampling: Sampling
     """The family's official sampling settings."""
     fingerprint: str
-    """Hash over weights, codebook, grid, norm tap and dtype: what a head bundle is tied to."""
+    """Hash over everything that decides states and logits: what a head bundle is tied to."""
 
     @property
     @abstractmethod
@@ -85,6 +87,11 @@ class Backbone(ABC):
     @abstractmethod
     def dtype(self) -> torch.dtype:
         """The trunk's dtype, and so that of `hidden`."""
+
+    @property
+    def paints(self) -> bool:
+        """Whether `codebook` and `decode` have their weights; tokens can be had without."""
+        return True
 
     @abstractmethod
     def to(self, device: torch.device | str) -> "Backbone":
@@ -127,11 +134,19 @@ class Backbone(ABC):
 
     @abstractmethod
     def codebook(self) -> Float[Tensor, "V d"]:
-        """Decoder-side code vectors."""
+        """Decoder-side code vectors.
+
+        Raises:
+            RowcastError: if the backbone was loaded without its VQ weights.
+        """
 
     @abstractmethod
     def decode(self, tokens: Int[Tensor, "N P"]) -> UInt8[Tensor, "N 3 H W"]:
-        """Pixels; the VQ decoder runs in fp32."""
+        """Pixels; the VQ decoder runs in fp32.
+
+        Raises:
+            RowcastError: if the backbone was loaded without its VQ weights, or `tokens` are not whole images.
+        """
 
     @abstractmethod
     def states(self, prompt: Prompt, tokens: Int[Tensor, "N P"]) -> Float[Tensor, "GN P D"]:
@@ -139,3 +154,35 @@ class Backbone(ABC):
 
         Does not touch an open session.
         """
+
+    def forward_at(
+        self, tokens: Int[Tensor, "N T"], places: Sequence[int], sees: Bool[Tensor, "T E"]
+    ) -> Step:
+        """Optional: appends T image tokens at any raster places, each seeing what it is told to.
+
+        For decoders whose drafts are a tree, or lie in several rows at once. An entry is a fed token;
+        entries are numbered in order of arrival, those of `forward` included.
+
+        Args:
+            tokens: image codes, at most one a place and path.
+            places: their raster places; entry t's output is the law of the place after `places[t]`.
+            sees: which entries each new token attends to, beside the prompt and itself; `E` counts the
+                entries in the cache, then the new ones.
+
+        Raises:
+            RowcastError: if the backbone cannot, or the arguments do not agree.
+        """
+        raise RowcastError(
+            f"expected a backbone with custom masks, found {self.name}: choose a decoder without trees"
+        )
+
+    def keep_entries(self, entries: Sequence[int]) -> None:
+        """Keeps these entries alone, in this order; `forward` and `keep` work again once they hold the
+        places 0, 1, 2 ... in order.
+
+        Raises:
+            RowcastError: if the backbone cannot, or an entry is not in the cache.
+        """
+        raise RowcastError(
+            f"expected a backbone with custom masks, found {self.name}: choose a decoder without trees"
+        )

@@ -1,16 +1,28 @@
 """Backbones by name. A family's code, and the heavy libraries under it, are imported when it is asked for."""
 
 import difflib
+import importlib
 import re
 from collections.abc import Sequence
+from types import ModuleType
 
 import torch
 
 from backbones.contract import Backbone
 from backbones.errors import RowcastError
+from backbones.source import DTYPES, WEIGHTS, Source
 
-FAMILIES = ("janus", "pocket")
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+FAMILIES = {
+    "pocket": "backbones.pocket.backbone",
+    "lumina": "backbones.lumina",
+    "anole": "backbones.lumina",
+    "janus": "backbones.janus",
+    "janus_1b": "backbones.janus",
+    "emu3": "backbones.emu3",
+    "llamagen_c2i": "backbones.llamagen",
+    "llamagen_t2i": "backbones.llamagen",
+}
+"""The module of each model; all of them offer `load`, `random` and `prompts`."""
 
 
 def known_backbones() -> list[str]:
@@ -18,58 +30,50 @@ def known_backbones() -> list[str]:
     return list(FAMILIES)
 
 
+def family(name: str) -> ModuleType:
+    """The module of a model.
+
+    Raises:
+        RowcastError: for a name that is not known.
+    """
+    _check_known("model", name, list(FAMILIES))
+    return importlib.import_module(FAMILIES[name])
+
+
 def load_backbone(
     name: str,
     *,
-    path: str | None = None,
-    revision: str | None = None,
-    dtype: str = "float32",
     device: str = "auto",
+    dtype: str = "float32",
+    weights: str = "published",
+    **options: str | None,
 ) -> Backbone:
     """Loads a frozen backbone.
 
     Args:
         name: one of `known_backbones()`.
-        path: folder or hub id of the weights; none takes those that come along (pocket).
-        revision: hub revision of the weights.
+        device: `auto` takes a CUDA device where there is one; `meta` holds shapes alone (random weights).
         dtype: of the trunk; pixels are always decoded in fp32.
-        device: `auto` takes a CUDA device where there is one.
+        weights: `published`, or `random` for the published configuration; no file is read then.
+        options: the other fields of `Source`.
 
     Raises:
-        RowcastError: for a name, dtype or device that does not exist, and for missing or broken files.
+        RowcastError: for a name, dtype, size or device that does not exist, and for missing or broken files.
     """
-    _check_known("model", name, FAMILIES)
+    module = family(name)
     _check_known("dtype", dtype, list(DTYPES))
-    place = _device(device)
-    if name == "pocket":
-        from backbones.pocket.backbone import load_pocket
-
-        return load_pocket(path, revision=revision, dtype=DTYPES[dtype]).to(place)
-    from backbones.janus import load_janus
-
-    if path is None:
-        raise RowcastError(
-            "expected weights for janus, found none: pass model.path with a folder or hub id such as "
-            "deepseek-community/Janus-Pro-1B"
-        )
-    return load_janus(path, revision=revision, dtype=DTYPES[dtype]).to(place)
+    _check_known("weights", weights, WEIGHTS)
+    source = Source(name=name, dtype=dtype, weights=weights, **options)
+    if source.is_random:
+        place = torch.device("meta") if device == "meta" else _device(device)
+        with place:
+            return module.random(source)
+    return module.load(source).to(_device(device))
 
 
 def rollout_prompts(name: str) -> list[str]:
-    """The prompts that a backbone is rolled out on when the user gives none.
-
-    Raises:
-        RowcastError: if the backbone has none of its own.
-    """
-    _check_known("model", name, FAMILIES)
-    if name == "pocket":
-        from backbones.pocket.photographs import all_captions
-
-        return all_captions()
-    raise RowcastError(
-        f"expected prompts for {name}, found none: pass a text file of them, rollouts.prompts=FILE to make "
-        "rollouts or train, benchmark.prompts=FILE to benchmark"
-    )
+    """The prompts that a backbone is rolled out on when the user gives none."""
+    return family(name).prompts(name)
 
 
 def _device(device: str) -> torch.device:

@@ -1,5 +1,6 @@
 """One open session: the images being painted, their cache, and who may attend whom."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,26 @@ class Session:
     """Slots that hold a token; none where no row is padded."""
     length: int = 0
     """Image tokens in the cache."""
+    places: list[int] | None = None
+    """Raster places of the tokens in the cache, by arrival; none where they are 0, 1, 2 ..."""
+
+    @property
+    def present(self) -> Sequence[int]:
+        """Raster places of the tokens in the cache."""
+        return range(self.length) if self.places is None else self.places
+
+    def hold(self, places: Sequence[int]) -> None:
+        """Notes what the cache holds now."""
+        self.length = len(places)
+        self.places = None if list(places) == list(range(len(places))) else list(places)
+
+    def attention_at(self, sees: Bool[Tensor, "W S"]) -> Bool[Tensor, "B 1 W E"]:
+        """The whole prompt and what `sees` says of the image slots, padding left out."""
+        if self.visible is None:
+            prompt = sees.new_ones(1, 1, len(sees), self.prompt)
+        else:
+            prompt = self.visible[:, None, None, : self.prompt].expand(-1, -1, len(sees), -1)
+        return torch.cat([prompt, sees.expand(len(prompt), 1, *sees.shape)], -1)
 
     def attention(self, past: int, end: int) -> Bool[Tensor, "B 1 W E"] | None:
         """Who of the slots `past..end-1` may attend to which of `0..end-1`: causally, padding left out.
@@ -42,14 +63,12 @@ class Session:
         return (causal & self.visible[:, None, None, :end]) | (slots == queries)
 
 
-def open_session(prompt: Prompt, layers: int, image_slots: int) -> Session:
+def open_session(prompt: Prompt, layers: int, image_slots: int, positions: Int[Tensor, "B S"]) -> Session:
     """An empty session with room for `prompt` and a whole image of `image_slots` slots."""
     rows, length = prompt.mask.shape
-    device = prompt.mask.device
-    positions, visible = torch.arange(length + image_slots, device=device)[None], None
+    visible = None
     if not prompt.mask.all():
         visible = torch.cat([prompt.mask, prompt.mask.new_ones(rows, image_slots)], 1)
-        positions = (visible.long().cumsum(-1) - 1).clamp_min(0)
     return Session(
         cache=SlotCache(layers, length + image_slots),
         prompt=length,

@@ -27,6 +27,10 @@ class Slots:
         ends = min(token // self.grid.cols, self.grid.rows - 1) if self.row_ends else 0
         return token + ends
 
+    def width(self, place: int) -> int:
+        """Slots of the token at a raster place: 2 with its row end, else 1."""
+        return self.before(place + 1) - self.before(place)
+
     def place(
         self, tokens: Int[Tensor, "N T"], start: int, row_end: int
     ) -> tuple[Int[Tensor, "N W"], Int[Tensor, " T"] | None]:

@@ -11,11 +11,13 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from backbones.cache import SlotCache
 from backbones.contract import Backbone, Grid, Prompt, Sampling, Step
+from backbones.entries import arrive, slots_of
 from backbones.errors import RowcastError
 from backbones.fingerprint import fingerprint
 from backbones.packed import pack
@@ -39,6 +41,7 @@ class SharedTrunk(Backbone):
         pad: int,
         hashed: Mapping[str, nn.Module],
         row_end: Float[Tensor, " D"] | None = None,
+        vq: nn.Module | None = None,
     ) -> None:
         """Takes `trunk` over: its `norm` becomes the identity.
 
@@ -52,6 +55,7 @@ class SharedTrunk(Backbone):
             pad: id that fills short prompts up.
             hashed: modules beside the trunk and the head whose weights the fingerprint covers.
             row_end: embedding of the forced token after each row, if the family has one.
+            vq: what turns codes into pixels, in fp32; none where its weights were not given.
         """
         self.name, self.grid, self.sampling = name, grid, sampling
         self.codes, self.width = image_table.shape
@@ -70,6 +74,8 @@ class SharedTrunk(Backbone):
         # The row end is one more row of the table: code V.
         table = image_table if row_end is None else torch.cat([image_table, row_end[None]])
         self._table = table.detach()
+        self.vq = None if vq is None else vq.float().eval().requires_grad_(False)
+        """The image tokenizer, in fp32; none where its weights were not given."""
         self._session: Session | None = None
 
     @abstractmethod
@@ -82,7 +88,7 @@ class SharedTrunk(Backbone):
 
     @cached_property
     def fingerprint(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return fingerprint(self._hashed, self.grid, self.dtype)
+        return fingerprint(self._hashed, self.grid, self.dtype, self._trunk.config)
 
     @property
     def device(self) -> torch.device:
@@ -95,9 +101,15 @@ class SharedTrunk(Backbone):
     def to(self, device: torch.device | str) -> "SharedTrunk":
         for module in self._hashed.values():
             module.to(device)
+        if self.vq is not None:
+            self.vq.to(device)
         self._table = self._table.to(device)
         self._session = None
         return self
+
+    @property
+    def paints(self) -> bool:
+        return self.vq is not None
 
     @property
     def length(self) -> int:
@@ -105,7 +117,7 @@ class SharedTrunk(Backbone):
 
     @torch.no_grad()
     def encode(self, prompts: Sequence[str], guided: bool = True) -> Prompt:
-        rows = [self.prompt_ids(prompt) for prompt in prompts]
+        rows = [self._fitting(prompt) for prompt in prompts]
         if guided:
             rows += [self.unconditional_ids(row) for row in rows]
         ids, mask = left_padded(rows, self._pad)
@@ -120,7 +132,7 @@ class SharedTrunk(Backbone):
 
     @torch.no_grad()
     def forward(self, tokens: Int[Tensor, "N T"]) -> Step:
-        session = self._open()
+        session = self._raster()
         start, end = session.length, session.length + tokens.shape[1]
         if end > self.grid.size:
             raise RowcastError(
@@ -134,8 +146,34 @@ class SharedTrunk(Backbone):
         session.length = end
         return Step(hidden=hidden, logits=self.head(hidden))
 
+    @torch.no_grad()
+    def forward_at(
+        self, tokens: Int[Tensor, "N T"], places: Sequence[int], sees: Bool[Tensor, "T E"]
+    ) -> Step:
+        session, present = self._open(), list(self._open().present)
+        new = arrive(self._slots, present, tokens, places, sees, row_end=self.codes)
+        hidden = self._call(
+            self._table[new.ids].repeat(session.branches, 1, 1),
+            session.attention_at(new.sees),
+            session.positions[:, session.prompt + new.slots],
+            session.cache,
+        )[:, new.outputs]
+        session.hold([*present, *places])
+        return Step(hidden=hidden, logits=self.head(hidden))
+
+    def keep_entries(self, entries: Sequence[int]) -> None:
+        session, present = self._open(), list(self._open().present)
+        if not all(0 <= entry < len(present) for entry in entries):
+            raise RowcastError(
+                f"expected entries 0 to {len(present) - 1}, found {min(entries)} to {max(entries)}: "
+                "only tokens in the cache can be kept"
+            )
+        image = session.prompt + slots_of(self._slots, present, entries)
+        session.cache.gather(torch.cat([torch.arange(session.prompt), image]))
+        session.hold([present[entry] for entry in entries])
+
     def keep(self, length: int) -> None:
-        session = self._open()
+        session = self._raster()
         if not 0 <= length <= session.length:
             raise RowcastError(
                 f"expected to keep 0 to {session.length} image tokens, found {length}: "
@@ -182,9 +220,38 @@ class SharedTrunk(Backbone):
             raise RowcastError("expected an open session, found none: call begin(prompt) first")
         return self._session
 
+    def _raster(self) -> Session:
+        """The open session, if its cache is in raster order."""
+        session = self._open()
+        if session.places is not None:
+            raise RowcastError(
+                f"expected tokens in raster order in the cache, found places {session.places[:8]} ...: "
+                "call keep_entries first"
+            )
+        return session
+
+    def _fitting(self, prompt: str) -> list[int]:
+        """The ids of a prompt, if they and a whole image fit into the trunk's positions."""
+        ids = self.prompt_ids(prompt)
+        longest = self._trunk.config.max_position_embeddings - self._slots.before(self.grid.size)
+        if len(ids) > longest:
+            raise RowcastError(
+                f"expected a prompt of at most {longest} tokens, found {len(ids)}: shorten {prompt[:80]!r}"
+            )
+        return ids
+
     def _new_session(self, prompt: Prompt) -> Session:
-        layers = self._trunk.config.num_hidden_layers
-        return open_session(prompt, layers, self._slots.before(self.grid.size))
+        layers, image = self._trunk.config.num_hidden_layers, self._slots.before(self.grid.size)
+        return open_session(prompt, layers, image, self.positions(prompt, image))
+
+    def positions(self, prompt: Prompt, image_slots: int) -> Int[Tensor, "B S"]:
+        """Position ids by slot, prompt first, padding not counted; B is 1 where all rows share them."""
+        rows, length = prompt.mask.shape
+        if prompt.mask.all():
+            return torch.arange(length + image_slots, device=prompt.mask.device)[None]
+        image = torch.arange(1, image_slots + 1, device=prompt.mask.device).expand(rows, -1)
+        counted = prompt.mask.long().cumsum(-1)
+        return (torch.cat([counted, counted[:, -1:] + image], 1) - 1).clamp_min(0)
 
     def _lay_out(
         self, session: Session, tokens: Int[Tensor, "N T"], start: int
@@ -196,15 +263,26 @@ class SharedTrunk(Backbone):
     def _run(
         self, session: Session, embeds: Float[Tensor, "GN W D"], past: int, cached: bool = True
     ) -> Float[Tensor, "GN W D"]:
-        """Feeds W slots after the `past` ones of the session; pre-norm states."""
+        """Feeds W slots after the `past` ones of the session, in raster order; pre-norm states."""
         end = past + embeds.shape[1]
+        mask, positions = session.attention(past, end), session.positions[:, past:end]
+        return self._call(embeds, mask, positions, session.cache if cached else None)
+
+    def _call(
+        self,
+        embeds: Float[Tensor, "GN W D"],
+        mask: Bool[Tensor, "B 1 W E"] | None,
+        positions: Int[Tensor, "B W"],
+        cache: SlotCache | None,
+    ) -> Float[Tensor, "GN W D"]:
+        """The trunk, without its final norm."""
         with self._own_precision():
             return self._trunk(
                 inputs_embeds=embeds,
-                attention_mask=session.attention(past, end),
-                position_ids=session.positions[:, past:end],
-                cache=session.cache if cached else None,
-                use_cache=cached,
+                attention_mask=mask,
+                position_ids=positions,
+                cache=cache,
+                use_cache=cache is not None,
             ).last_hidden_state
 
     def _own_precision(self) -> AbstractContextManager:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -10,7 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ValidationError
 
 from backbones.errors import RowcastError
-from conf.schema import DECODERS, Rule
+from backbones.rules import Rule, similarity
+from decoding.options import OPTIONS, parse_options
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -32,9 +32,11 @@ def option_names(schema: type, prefix: str = "") -> Iterator[str]:
     hints = get_type_hints(schema)
     for entry in fields(schema):
         name = prefix + entry.name
-        nested = DECODERS.values() if entry.name == "decoder" else [hints[entry.name]]
+        kinds = OPTIONS if entry.name == "decoder" else entry.metadata.get("kinds")
         yield name
-        for kind in nested:
+        if kinds:
+            yield f"{name}.name"
+        for kind in kinds.values() if kinds else [hints[entry.name]]:
             if isinstance(kind, type) and is_dataclass(kind):
                 yield from option_names(kind, f"{name}.")
 
@@ -47,7 +49,7 @@ def require_known(name: str, schema: type) -> None:
     """
     known = sorted(set(option_names(schema)))
     if name not in known:
-        nearest = max(known, key=lambda other: _similarity(name, other))
+        nearest = max(known, key=lambda other: similarity(name, other))
         raise RowcastError(f"unknown option {name}: did you mean {nearest}?")
 
 
@@ -91,31 +93,19 @@ def checked_decoder(config: DictConfig) -> dict[str, Any]:
         RowcastError: as `typed`.
     """
     name = config.get("name")
-    if name not in DECODERS:
-        raise RowcastError(f"unknown decoder.name {name!r}: expected one of {', '.join(DECODERS)}")
-    _require_keys(config, DECODERS[name], "decoder.")
-    try:
-        merged = OmegaConf.merge(OmegaConf.structured(DECODERS[name]), config)
-    except ValidationError as error:
-        raise _wrong_type(error, DECODERS[name], "decoder.") from None
-    _require_rules(OmegaConf.to_object(merged), "decoder.")
-    options = OmegaConf.to_container(merged, resolve=True)
+    if name not in OPTIONS:
+        raise RowcastError(f"unknown decoder.name {name!r}: expected one of {', '.join(OPTIONS)}")
+    options = OmegaConf.to_container(config, resolve=True)
     assert isinstance(options, dict)
+    parse_options(name, {str(key): value for key, value in options.items() if key != "name"})
     return {str(key): value for key, value in options.items()}
-
-
-def _similarity(name: str, other: str) -> float:
-    """Of full names, or of last parts where the writer left the prefix out or mistook it."""
-    whole = SequenceMatcher(None, name, other).ratio()
-    last = SequenceMatcher(None, name.rpartition(".")[2], other.rpartition(".")[2]).ratio()
-    return max(whole, 0.95 * last)
 
 
 def _require_keys(config: DictConfig, schema: type, prefix: str) -> None:
     hints = get_type_hints(schema)
     for key in config:
         if key not in hints:
-            nearest = max(hints, key=lambda other: _similarity(str(key), other))
+            nearest = max(hints, key=lambda other: similarity(str(key), other))
             raise RowcastError(f"unknown option {prefix}{key}: did you mean {prefix}{nearest}?")
         value = None if OmegaConf.is_missing(config, key) else config[key]
         if is_dataclass(hints[str(key)]) and isinstance(value, DictConfig):

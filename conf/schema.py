@@ -3,45 +3,11 @@
 The YAML files beside this one hold the values and say what they mean; a key that is not here is refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """What a value must satisfy, in words and as a test."""
-
-    text: str
-    holds: Callable[[Any], bool]
-
-
-def rule(text: str, holds: Callable[[Any], bool]) -> Mapping[str, Rule]:
-    """Field metadata: the rule of a value that is not null."""
-    return {"rule": Rule(text=text, holds=holds)}
-
-
-def count(low: int, high: int = 1_000_000_000) -> Mapping[str, Rule]:
-    """A number of things; the bound above catches slips that would eat the memory."""
-    return rule(f"{low} to {high}", lambda value: low <= value <= high)
-
-
-def seed_range() -> Mapping[str, Rule]:
-    return rule("0 to 2**63 - 1", lambda value: 0 <= value < 2**63)
-
-
-def at_least(low: float) -> Mapping[str, Rule]:
-    return rule(f"a finite number of at least {low}", lambda value: low <= value < inf)
-
-
-def above(low: float, high: float = inf) -> Mapping[str, Rule]:
-    bound = "" if high == inf else f", at most {high}"
-    return rule(f"a finite number above {low}{bound}", lambda value: low < value <= high and value < inf)
-
-
-def one_of(*names: str) -> Mapping[str, Rule]:
-    return rule(f"one of {', '.join(names)}", lambda value: value in names)
+from backbones.rules import above, at_least, count, one_of, rule, seed_range
 
 
 def example(text: str) -> Mapping[str, str]:
@@ -52,10 +18,15 @@ def example(text: str) -> Mapping[str, str]:
 @dataclass
 class Model:
     name: str
+    device: str
+    dtype: str = field(metadata=one_of("float32", "bfloat16", "float16"))
     path: str | None
     revision: str | None
-    dtype: str = field(metadata=one_of("float32", "bfloat16", "float16"))
-    device: str
+    weights: str = field(metadata=one_of("published", "random"))
+    size: str | None
+    tokenizer: str | None
+    pixels: str | None
+    text_encoder: str | None
 
 
 @dataclass
@@ -83,43 +54,6 @@ class Heads:
     horizontal: int = field(metadata=count(1, 256))
     vertical: int = field(metadata=count(1, 256))
     hidden: float = field(metadata=above(0, 64))
-
-
-@dataclass
-class FirstRow:
-    block: int | None = field(metadata=count(1))
-    rounds: int = field(metadata=count(0, 1000))
-    bonus_token: bool
-
-
-@dataclass
-class ARDecoder:
-    name: str
-
-
-@dataclass
-class SSDDecoder:
-    name: str
-    rounds: int = field(metadata=count(0, 1000))
-    rows: int = field(metadata=count(1, 2))
-    staged_rounds: int = field(metadata=count(0, 1000))
-    first_row: FirstRow
-
-
-@dataclass
-class WindowDecoder:
-    name: str
-    window: int = field(metadata=count(1))
-
-
-DECODERS: dict[str, type] = {
-    "ar": ARDecoder,
-    "ssd": SSDDecoder,
-    "ssd_exact": WindowDecoder,
-    "sjd": WindowDecoder,
-    "mc_sjd": WindowDecoder,
-}
-"""The options of each decoding method, by the `name` in its YAML file."""
 
 
 @dataclass
@@ -188,7 +122,7 @@ class DecodingJob:
     model: Model
     sampling: SamplingOverrides
     decoder: Any
-    """One of `DECODERS`, as a mapping with its `name`."""
+    """One of `decoding.options.OPTIONS`, as a mapping with its `name`."""
     heads: str | None
     prompt: Any = field(metadata=example('prompt="a red sneaker on blue"'))
     """A prompt, a list of prompts, or the path of a text file with one a line."""

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from backbones.errors import RowcastError
 from conf.check import FOLDER, groups, option_names, require_choice, require_known
 from conf.decoders import decoder_options
-from conf.schema import DECODERS
+from decoding.options import OPTIONS
 
 REPEATED = "prompt"
 """The one option that may be given several times; its values become a list."""
@@ -80,7 +80,7 @@ def _check_decoder(overrides: Sequence[Override], config_name: str) -> None:
     if not given or any(override.is_sweep_override() for override in chosen):
         return
     decoder = str(chosen[-1].value()) if chosen else _default_decoder(config_name)
-    known = list(option_names(DECODERS[decoder_options(decoder)["name"]], "decoder."))
+    known = list(option_names(OPTIONS[decoder_options(decoder)["name"]], "decoder."))
     for name in given:
         if name not in known:
             has = ", ".join(option for option in known if option != "decoder.name") or "none"

@@ -5,7 +5,9 @@ from math import ceil
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
-from decoding.methods.options import FirstRow, SSDOptions, parse_ssd, parse_window
+from decoding.options import parse_options
+from decoding.options.jacobi import JacobiOptions
+from decoding.options.ssd import FirstRow, SSDExactOptions, SSDOptions
 
 
 def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reach: int = 5) -> int:
@@ -23,7 +25,7 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reac
         grid: token grid; row ends cost nothing.
         name: decoder.
         options: its YAML group without `name`.
-        reach: horizontal heads, as in `parse_ssd`.
+        reach: horizontal heads, for a first row whose block is null.
 
     Raises:
         RowcastError: if the decoder has no fixed count, or an option is wrong.
@@ -31,8 +33,8 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reac
     if name == "ar":
         return grid.size
     if name == "ssd":
-        parsed = parse_ssd(options, reach)
-        return 1 + _first_row(grid, parsed.first_row) + _rows_below(grid, parsed)
+        parsed: SSDOptions = parse_options(name, options)
+        return 1 + _first_row(grid, parsed.first_row, reach) + _rows_below(grid, parsed)
     raise RowcastError(
         f"expected a decoder with a fixed count, ar or ssd, found {name}: count its trace instead"
     )
@@ -47,18 +49,19 @@ def forward_bounds(grid: Grid, name: str, options: Mapping[str, object], reach: 
     Raises:
         RowcastError: if the decoder is unknown, or an option is wrong.
     """
-    if name in ("ssd_exact", "sjd", "mc_sjd"):
-        return 1 + ceil((grid.size - 1) / parse_window(options).window), grid.size
+    if isinstance(parsed := parse_options(name, options), SSDExactOptions | JacobiOptions):
+        return 1 + ceil((grid.size - 1) / parsed.window), grid.size
     count = expected_forwards(grid, name, options, reach)
     return count, count
 
 
-def _first_row(grid: Grid, options: FirstRow) -> int:
+def _first_row(grid: Grid, options: FirstRow, reach: int) -> int:
+    block = options.block or reach
     if options.bonus_token:
-        blocks = ceil(grid.cols / (options.block + 1))
-        bare = grid.cols % (options.block + 1) == 1
+        blocks = ceil(grid.cols / (block + 1))
+        bare = grid.cols % (block + 1) == 1
     else:
-        blocks = max(1, ceil((grid.cols - 1) / options.block))
+        blocks = max(1, ceil((grid.cols - 1) / block))
         bare = grid.cols == 1
     return blocks * (options.rounds + 1) - bare * options.rounds
 

@@ -1,11 +1,11 @@
-"""The sampling kernel that every exact method shares: inverse-CDF draws and the maximal coupling.
+"""The sampling kernel that every method shares: inverse-CDF draws and the residual.
 
 `p` is the law a token should have, `q` the law it was drawn from. Both are dense fp32 and come from the
 same `Warp`. Pure functions, vectorised over all leading axes (`*B`), without host synchronisation.
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 
@@ -21,34 +21,8 @@ def sample(p: Float[Tensor, "*B V"], u: Float[Tensor, "*B"]) -> Int[Tensor, "*B"
     return (cdf > u[..., None] * total).to(torch.uint8).argmax(-1)
 
 
-def accept(
-    p: Float[Tensor, "*B V"], q: Float[Tensor, "*B V"], x: Int[Tensor, "*B"], u: Float[Tensor, "*B"]
-) -> Bool[Tensor, "*B"]:
-    """The strict test of speculative sampling: keep `x` with probability min(1, p(x)/q(x)).
-
-    By multiplication, so that q(x) = 0 needs no special case and NaN cannot arise.
-    """
-    index = x[..., None]
-    return u * q.gather(-1, index)[..., 0] < p.gather(-1, index)[..., 0]
-
-
 def residual(p: Float[Tensor, "*B V"], q: Float[Tensor, "*B V"]) -> Float[Tensor, "*B V"]:
     """The law of the replacement of a rejected token, max(0, p - q) normalised; `p` where that is empty."""
     excess = (p - q).clamp_(min=0)
     mass = excess.sum(-1, keepdim=True)
     return torch.where(mass > 0, excess / mass, p)
-
-
-def repair(
-    p: Float[Tensor, "*B V"],
-    q: Float[Tensor, "*B V"],
-    x: Int[Tensor, "*B"],
-    accepted: Bool[Tensor, "*B"],
-    u: Float[Tensor, "*B"],
-) -> Int[Tensor, "*B"]:
-    """Replaces what was rejected by a draw from the residual.
-
-    After `accept` this is the maximal coupling: if `x` follows `q` then the result follows `p`, and it equals
-    `x` with probability 1 - TV(p, q), the largest possible.
-    """
-    return torch.where(accepted, x, sample(residual(p, q), u))

@@ -6,13 +6,12 @@ from backbones.errors import RowcastError
 from decoding.methods.ar import AR
 from decoding.methods.jacobi import MCSJD, SJD
 from decoding.methods.method import Method
-from decoding.methods.options import parse_ssd, parse_window, refuse_options
 from decoding.methods.ssd import SSD
 from decoding.methods.ssd_exact import SSDExact
+from decoding.options import HEADS, OPTIONS, parse_options
 from heads.bank import HeadBank
 
-METHODS = ("ar", "ssd", "ssd_exact", "sjd", "mc_sjd")
-JACOBI = {"sjd": SJD, "mc_sjd": MCSJD}
+METHODS = tuple(OPTIONS)
 
 
 def build_method(name: str, options: Mapping[str, object], heads: HeadBank | None) -> Method:
@@ -21,22 +20,24 @@ def build_method(name: str, options: Mapping[str, object], heads: HeadBank | Non
     Args:
         name: one of `METHODS`.
         options: its YAML group without `name`.
-        heads: the draft heads; `ar`, `sjd` and `mc_sjd` need none.
+        heads: the draft heads, for a decoder in `HEADS`.
 
     Raises:
         RowcastError: if the name or an option is unknown or out of range, or the heads do not fit.
     """
-    if name == "ar":
-        refuse_options(name, options)
-        return AR()
-    if name in JACOBI:
-        return JACOBI[name](parse_window(options).window)
-    if name not in METHODS:
-        raise RowcastError(
-            f"expected a decoder out of {', '.join(METHODS)}, found {name}: set decoder={METHODS[1]}"
-        )
-    if heads is None:
+    parsed = parse_options(name, options)
+    if name in HEADS and heads is None:
         raise RowcastError(f"expected draft heads for decoder {name}, found none: pass heads=<bundle folder>")
-    if name == "ssd":
-        return SSD(parse_ssd(options, heads.horizontal), heads)
-    return SSDExact(parse_window(options).window, heads)
+    match name:
+        case "ar":
+            return AR()
+        case "sjd":
+            return SJD(parsed.window)
+        case "mc_sjd":
+            return MCSJD(parsed.window)
+        case "ssd":
+            assert heads is not None
+            return SSD(parsed, heads)
+        case _:
+            assert heads is not None
+            return SSDExact(parsed.window, heads)

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from decoding import kernel
+from decoding.kernel import sample
 from decoding.methods.window import Window
+from decoding.rules.rule import Drafts
 from decoding.session import Session
 
 
@@ -33,13 +34,8 @@ class SJD(MCSJD):
     name = "sjd"
 
     def repair(
-        self,
-        p: Float[Tensor, "N m V"],
-        q: Float[Tensor, "N m V"],
-        tokens: Int[Tensor, "N m"],
-        accepted: Bool[Tensor, "N m"],
-        u: Float[Tensor, "N m"],
+        self, drafts: Drafts, accepted: Bool[Tensor, "N m"], u: Float[Tensor, "N m"]
     ) -> Int[Tensor, "N m"]:
         rejected = (~accepted).int()
         after_the_first = rejected.cumsum(1) - rejected > 0
-        return torch.where(after_the_first, kernel.sample(p, u), super().repair(p, q, tokens, accepted, u))
+        return torch.where(after_the_first, sample(drafts.p, u), super().repair(drafts, accepted, u))

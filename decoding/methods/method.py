@@ -5,15 +5,14 @@ from abc import ABC, abstractmethod
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from decoding import kernel
+from decoding.advance import advance_block
+from decoding.clock import Clock
+from decoding.rules.rule import Drafts, Rule, Strict
 from decoding.session import Session
 
 
 class Method(ABC):
-    """One decoder. It holds settings only: everything about the images lives in the session.
-
-    The defaults of `accept` and `repair` are the maximal coupling, exact for any draft law.
-    """
+    """One decoder. It holds settings only: everything about the images lives in the session."""
 
     name: str
     lossless: bool
@@ -22,30 +21,26 @@ class Method(ABC):
     lockstep: bool = True
     """Whether images of a batch move together; if not, they are painted one at a time."""
 
+    rule: Rule = Strict()
+    """How drafts are tested and what replaces them; the default is exact for any draft law."""
+
     @abstractmethod
     def propose(self, session: Session) -> bool:
         """Adds drafts, or finalises tokens, before a forward; False when no forward is needed any more."""
 
-    def accept(
-        self,
-        p: Float[Tensor, "N m V"],
-        q: Float[Tensor, "N m V"],
-        tokens: Int[Tensor, "N m"],
-        u: Float[Tensor, "N m"],
-    ) -> Bool[Tensor, "N m"]:
+    def advance(self, session: Session, clock: Clock) -> None:
+        """One forward and what follows from it; methods whose drafts are no block have their own."""
+        advance_block(session, self, clock)
+
+    def accept(self, drafts: Drafts, u: Float[Tensor, "N m"]) -> Bool[Tensor, "N m"]:
         """Which drafts stay; pure."""
-        return kernel.accept(p, q, tokens, u)
+        return self.rule.accept(drafts, u)
 
     def repair(
-        self,
-        p: Float[Tensor, "N m V"],
-        q: Float[Tensor, "N m V"],
-        tokens: Int[Tensor, "N m"],
-        accepted: Bool[Tensor, "N m"],
-        u: Float[Tensor, "N m"],
+        self, drafts: Drafts, accepted: Bool[Tensor, "N m"], u: Float[Tensor, "N m"]
     ) -> Int[Tensor, "N m"]:
         """The tokens after the round; pure. Afterwards their law counts as `p`."""
-        return kernel.repair(p, q, tokens, accepted, u)
+        return self.rule.repair(drafts, accepted, u)
 
     @abstractmethod
     def commit(self, session: Session, changed: Bool[Tensor, "N m"]) -> int:

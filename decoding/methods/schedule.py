@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from backbones.contract import Grid
 from decoding.methods.draft import Source
-from decoding.methods.options import FirstRow, SSDOptions
+from decoding.options.ssd import FirstRow, SSDOptions
 from heads.offsets import Offset
 
 
@@ -40,6 +40,7 @@ def _first_row(grid: Grid, options: FirstRow) -> Iterator[Step]:
     The first anchor is token 0, drawn from the prefill. Later ones are the last token of the block before
     or, as a bonus, one more exact token after it.
     """
+    assert options.block is not None
     start, exact = 0, True
     while start < grid.cols:
         anchor = start if exact else start - 1

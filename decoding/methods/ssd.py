@@ -1,13 +1,15 @@
 """Spatially Speculative Decoding: draft whole rows from the rows above, refine them together, commit them."""
 
+from dataclasses import replace
+
 from jaxtyping import Bool
 from torch import Tensor
 
 from backbones.errors import RowcastError
 from decoding.methods.draft import draft
 from decoding.methods.method import Method
-from decoding.methods.options import SSDOptions
 from decoding.methods.schedule import schedule
+from decoding.options.ssd import SSDOptions
 from decoding.session import Session
 from heads.bank import HeadBank
 
@@ -28,9 +30,10 @@ class SSD(Method):
         Raises:
             RowcastError: if the schedule needs heads that the bank lacks.
         """
-        if options.first_row.block > heads.horizontal:
+        block = options.first_row.block or heads.horizontal
+        if block > heads.horizontal:
             raise RowcastError(
-                f"expected decoder.first_row.block 1 to {heads.horizontal}, found {options.first_row.block}: "
+                f"expected decoder.first_row.block 1 to {heads.horizontal}, found {block}: "
                 f"the draft heads reach {heads.horizontal} tokens; "
                 f"set decoder.first_row.block={heads.horizontal}"
             )
@@ -40,7 +43,7 @@ class SSD(Method):
                 f"{heads.vertical} rows down; set decoder.rows={heads.vertical} or train with "
                 f"heads.vertical={options.rows}"
             )
-        self.options = options
+        self.options = replace(options, first_row=replace(options.first_row, block=block))
         self.heads = heads
 
     def propose(self, session: Session) -> bool:

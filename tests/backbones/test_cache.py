@@ -40,11 +40,29 @@ def test_writes_in_place_and_shows_the_filled_part_only() -> None:
     assert overwritten[0, 0, :, 0].tolist() == [1, 1, 1, 3, 5]
 
 
-def test_refuses_more_than_it_holds() -> None:
+def test_grows_for_a_tree_beside_the_image() -> None:
+    cache = SlotCache(1, slots=2)
+    new = torch.arange(12.0).view(1, 1, 3, 4)
+    cache.update(new[:, :, :2], new[:, :, :2], 0)
+    keys, values = cache.update(new[:, :, 2:], new[:, :, 2:], 0)
+    assert torch.equal(keys, new)
+    assert torch.equal(values, new)
+
+
+def test_gather_keeps_slots_in_the_given_order() -> None:
+    cache = SlotCache(2, slots=4)
+    new = torch.arange(16.0).view(1, 1, 4, 4)
+    for layer in range(2):
+        cache.update(new, new, layer)
+    cache.gather(torch.tensor([0, 3, 2]))
+    assert cache.length == 3
+    keys, _ = cache.update(new[:, :, :1], new[:, :, :1], 1)
+    assert torch.equal(keys, new[:, :, [0, 3, 2, 0]])
+
+
+def test_refuses_to_keep_more_than_it_holds() -> None:
     cache = SlotCache(1, slots=2)
     new = torch.ones(1, 1, 2, 4)
     cache.update(new, new, 0)
-    with pytest.raises(RuntimeError):
-        cache.update(new, new, 0)
     with pytest.raises(ValueError, match="minus 0 to 2 slots"):
         cache.keep(3)

@@ -10,8 +10,9 @@ from omegaconf import DictConfig, OmegaConf
 from backbones.errors import RowcastError
 from conf.check import FOLDER, choices, option_names, typed
 from conf.decoders import decoder_options
-from conf.schema import DECODERS, DataJob, DecodingJob, EvalJob, TrainJob
+from conf.schema import DataJob, DecodingJob, EvalJob, TrainJob
 from decoding.methods import build_method
+from decoding.options import OPTIONS
 from heads.bank import HeadBank
 
 pytestmark = pytest.mark.unit
@@ -38,8 +39,8 @@ def test_yaml_and_schema_have_the_same_options(name):
     config = composed(name)
     wanted = set(option_names(JOBS[name]))
     if "decoder" in config:
-        others = {f"decoder.{option}" for kind in DECODERS.values() for option in option_names(kind)}
-        wanted -= others - {f"decoder.{option}" for option in option_names(DECODERS["ssd"])}
+        others = {f"decoder.{option}" for kind in OPTIONS.values() for option in option_names(kind)}
+        wanted -= others - {f"decoder.{option}" for option in option_names(OPTIONS["ssd"])}
     assert set(keys(config)) == wanted
 
 
@@ -116,7 +117,7 @@ MISTAKES = {
     (
         "decoding",
         "decoder.first_row.block=x",
-    ): "option decoder.first_row.block: expected int | null, found 'x'",
+    ): "option decoder.first_row.block: expected int or null, found 'x'",
     ("decoding", "decoder.rounds=-1"): "option decoder.rounds: expected 0 to 1000, found -1",
     ("decoding", "+decoder.first_row.blok=1"): "did you mean decoder.first_row.block?",
     ("decoding", "decoder.name=sdd"): "unknown decoder.name 'sdd': expected one of ar, ssd",

@@ -8,7 +8,7 @@ from decoding.methods.ssd_exact import SSDExact
 
 
 def unshifted(session, step):
-    """In place of `engine._laws`: each token is judged by the law of the token after it."""
+    """In place of `advance._laws`: each token is judged by the law of the token after it."""
     first, last = session.committed - session.cached, session.end - session.cached
     return session.law(step.logits[:, first:last])
 
@@ -33,8 +33,8 @@ class FrozenTokens(SSD):
             self.kept = None
         return going
 
-    def accept(self, p, q, tokens, u):
-        accepted = super().accept(p, q, tokens, u)
+    def accept(self, drafts, u):
+        accepted = super().accept(drafts, u)
         self.kept = accepted if self.kept is None else accepted | self.kept
         return self.kept
 
@@ -42,8 +42,8 @@ class FrozenTokens(SSD):
 class KeptLaws(SSDExact):
     """After a round, accepted tokens still count as drawn from the law before it."""
 
-    def accept(self, p, q, tokens, u):
-        self.accepted, self.before = super().accept(p, q, tokens, u), q
+    def accept(self, drafts, u):
+        self.accepted, self.before = super().accept(drafts, u), drafts.q
         return self.accepted
 
     def commit(self, session, changed):

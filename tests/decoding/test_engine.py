@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from backbones.errors import RowcastError
-from decoding import engine
+from decoding import advance
 from decoding.accounting import expected_forwards
 from decoding.engine import generate
 from decoding.methods import build_method
-from decoding.methods.options import parse_ssd
 from decoding.methods.ssd import SSD
 from decoding.noise import Noise
+from decoding.options import parse_options
 from tests.backbones.coordinates import CoordinateBackbone
 from tests.backbones.tiny import tiny_backbone
 from tests.decoding.banks import CoordinateBank, OracleBank, random_bank
@@ -96,7 +96,7 @@ def test_a_head_off_by_one_column_is_noticed():
 
 def test_laws_without_the_shift_are_noticed(monkeypatch):
     backbone = CoordinateBackbone(4, 5)
-    monkeypatch.setattr(engine, "_laws", unshifted)
+    monkeypatch.setattr(advance, "_laws", unshifted)
     with pytest.raises(AssertionError, match="the state of a pair must emit the token"):
         run(backbone, "ssd", {"rounds": 1}, CoordinateBank(), sampling=greedy(backbone))
 
@@ -113,7 +113,7 @@ class Witness(SSD):
 @pytest.mark.parametrize("row_end", [False, True])
 def test_states_after_all_rollbacks_are_the_teacher_forced_ones(options, row_end):
     backbone = tiny_backbone(5, 4, row_end=row_end)
-    method = Witness(parse_ssd(options), random_bank(backbone.width))
+    method = Witness(parse_options("ssd", options), random_bank(backbone.width))
     tokens = generate(backbone, PROMPTS, method, Noise(0, PROMPTS, [0, 0])).tokens
     truth = backbone.states(backbone.encode(PROMPTS), tokens)
     assert (method.session.states[:, :-1] - truth).abs().max() < 1e-5

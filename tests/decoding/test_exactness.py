@@ -11,13 +11,13 @@ import pytest
 import torch
 from scipy import stats
 
-from decoding import engine
+from decoding import advance
 from decoding.engine import generate
 from decoding.methods import build_method
-from decoding.methods.options import parse_ssd, parse_window
 from decoding.methods.ssd import SSD
 from decoding.methods.ssd_exact import SSDExact
 from decoding.noise import Noise
+from decoding.options import parse_options
 from decoding.warp import Warp
 from tests.backbones.tiny import tiny_backbone
 from tests.decoding.banks import random_bank
@@ -77,10 +77,10 @@ class Case:
         return float((self.counts(method, images) / images - self.law).abs().sum() / 2)
 
     def ssd(self, kind=SSD, **options):
-        return kind(parse_ssd(options), self.bank)
+        return kind(parse_options("ssd", options), self.bank)
 
     def exact(self, kind=SSDExact, **options):
-        return kind(parse_window(options).window, self.bank)
+        return kind(parse_options("ssd_exact", options).window, self.bank)
 
 
 def tiny(*grid, row_end=False):
@@ -144,7 +144,7 @@ def test_control_accepted_tokens_frozen(line):
 
 
 def test_control_laws_without_the_shift(line, monkeypatch):
-    monkeypatch.setattr(engine, "_laws", unshifted)
+    monkeypatch.setattr(advance, "_laws", unshifted)
     assert line.p_value(line.ssd(first_row={"rounds": 3})) < LEAST
 
 
@@ -175,7 +175,7 @@ def test_control_commit_past_the_first_change(table):
 
 
 def test_control_exact_without_the_shift(table, monkeypatch):
-    monkeypatch.setattr(engine, "_laws", unshifted)
+    monkeypatch.setattr(advance, "_laws", unshifted)
     assert table.p_value(table.exact(), 500) < LEAST
 
 

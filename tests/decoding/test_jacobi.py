@@ -10,6 +10,7 @@ from decoding.engine import generate
 from decoding.methods import build_method
 from decoding.methods.jacobi import MCSJD, SJD
 from decoding.noise import Noise
+from decoding.rules.rule import Drafts
 from tests.backbones.tiny import tiny_backbone
 
 pytestmark = pytest.mark.unit
@@ -45,8 +46,9 @@ def test_what_follows_the_first_rejection():
     tokens = torch.full((1, positions), 1)
     accepted = torch.tensor([[True, False, True, False, True]])
     u = torch.full((1, positions), 0.5)
-    assert SJD(positions).repair(p, q, tokens, accepted, u).tolist() == [[1, 2, 2, 2, 2]]
-    assert MCSJD(positions).repair(p, q, tokens, accepted, u).tolist() == [[1, 2, 1, 2, 1]]
+    drafts = Drafts(p=p, q=q, tokens=tokens, order=torch.arange(positions)[None], age=tokens * 0)
+    assert SJD(positions).repair(drafts, accepted, u).tolist() == [[1, 2, 2, 2, 2]]
+    assert MCSJD(positions).repair(drafts, accepted, u).tolist() == [[1, 2, 1, 2, 1]]
 
 
 def test_drafts_are_uniform_codes_with_one_hot_laws():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from decoding import kernel
+from decoding.rules.rule import Drafts, Strict
 
 pytestmark = pytest.mark.unit
 
@@ -22,13 +23,17 @@ def laws(codes: int):
     return [(a / a.sum(), b / b.sum()) for a, b in cases]
 
 
+def drafts(p, q, tokens):
+    return Drafts(p=p, q=q, tokens=tokens, order=torch.arange(len(tokens)), age=torch.zeros_like(tokens))
+
+
 def acceptance(p, q):
     """Probability of accepting each code, read off the kernel by bisection over the uniforms."""
     codes = torch.arange(len(p))
     low, high = torch.zeros(len(p), dtype=torch.float64), torch.ones(len(p), dtype=torch.float64)
     for _ in range(50):
         middle = (low + high) / 2
-        accepted = kernel.accept(p.expand(len(p), -1), q.expand(len(p), -1), codes, middle)
+        accepted = Strict().accept(drafts(p.expand(len(p), -1), q.expand(len(p), -1), codes), middle)
         low, high = torch.where(accepted, middle, low), torch.where(accepted, high, middle)
     return low
 
@@ -76,7 +81,8 @@ def test_residual_is_empty_only_for_equal_laws():
 
 def test_repair_leaves_accepted_tokens_and_moves_rejected_ones():
     p, q = torch.tensor([[0.2, 0.8, 0.0]] * 2), torch.tensor([[0.7, 0.2, 0.1]] * 2)
-    tokens = kernel.repair(p, q, torch.tensor([0, 0]), torch.tensor([True, False]), torch.tensor([0.1, 0.1]))
+    judged = drafts(p, q, torch.tensor([0, 0]))
+    tokens = Strict().repair(judged, torch.tensor([True, False]), torch.tensor([0.1, 0.1]))
     assert tokens.tolist() == [0, 1]
 
 
@@ -84,4 +90,4 @@ def test_equal_laws_always_accept():
     p = laws(6)[0][0].expand(1000, -1)
     u = torch.rand(1000, generator=torch.Generator().manual_seed(0))
     drawn = kernel.sample(p, u)
-    assert kernel.accept(p, p, drawn, u.flip(0)).all()
+    assert Strict().accept(drafts(p, p, drawn), u.flip(0)).all()

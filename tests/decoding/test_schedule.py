@@ -8,9 +8,10 @@ from backbones.errors import RowcastError
 from decoding.accounting import expected_forwards, forward_bounds
 from decoding.engine import generate
 from decoding.methods import build_method
-from decoding.methods.options import SSDOptions, parse_ssd
 from decoding.methods.schedule import schedule
 from decoding.noise import Noise
+from decoding.options import parse_options
+from decoding.options.ssd import SSDOptions
 from tests.backbones.coordinates import CoordinateBackbone
 from tests.decoding.banks import random_bank
 
@@ -45,7 +46,7 @@ def forwards(backbone, name, options):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_token_is_drafted_or_exact_once_and_judged_as_often_as_promised(options):
     for grid in GRIDS:
-        parsed = parse_ssd(options)
+        parsed = build_method("ssd", options, random_bank(2)).options
         cached, end, judged = 0, 0, [0] * grid.size
         for step in schedule(grid, parsed):
             end += step.exact
@@ -94,28 +95,28 @@ def test_autoregression_counts_the_grid():
 
 
 def test_defaults_are_the_best_setting_of_the_paper():
-    assert parse_ssd({}) == SSDOptions(rounds=2, rows=1, staged_rounds=0)
+    assert parse_options("ssd", {}) == SSDOptions(rounds=2, rows=1, staged_rounds=0)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sdd", {}, "expected a decoder out of ar, ssd, ssd_exact, sjd, mc_sjd, found sdd"),
-        ("ar", {"rounds": 1}, "no options for decoder ar, found rounds"),
-        ("ssd", {"round": 1}, "expected options rounds, .* in decoder, found round"),
-        ("ssd", {"rounds": -1}, "decoder.rounds 0 to 1000, found -1: set decoder.rounds=0"),
-        ("ssd", {"rounds": 1001}, "decoder.rounds 0 to 1000, found 1001: set decoder.rounds=1000"),
-        ("ssd", {"rounds": "2"}, "decoder.rounds of type int, found '2'"),
-        ("ssd", {"rounds": True}, "decoder.rounds of type int, found True"),
-        ("ssd", {"rows": 3}, "decoder.rows 1 to 2, found 3"),
+        ("sdd", {}, "expected a decoder out of ar, ssd, .*, found sdd"),
+        ("ar", {"rounds": 1}, "unknown option decoder.rounds: it has no options"),
+        ("ssd", {"round": 1}, "unknown option decoder.round: did you mean decoder.rounds"),
+        ("ssd", {"rounds": -1}, "option decoder.rounds: expected 0 to 1000, found -1"),
+        ("ssd", {"rounds": 1001}, "option decoder.rounds: expected 0 to 1000, found 1001"),
+        ("ssd", {"rounds": "2"}, "option decoder.rounds: expected int, found '2'"),
+        ("ssd", {"rounds": True}, "option decoder.rounds: expected int, found True"),
+        ("ssd", {"rows": 3}, "decoder.rows: expected 1 to 2, found 3"),
         ("ssd", {"staged_rounds": 1}, "staged_rounds=0 with one row, found 1"),
-        ("ssd", {"first_row": 5}, "decoder.first_row to hold"),
-        ("ssd", {"first_row": {"block": 0}}, "first_row.block 1 or more, found 0"),
+        ("ssd", {"first_row": 5}, "decoder.first_row: expected a group of options, found 5"),
+        ("ssd", {"first_row": {"block": 0}}, "first_row.block: expected 1 to 1000000000, found 0"),
         ("ssd", {"first_row": {"block": 6}}, "first_row.block 1 to 5, found 6"),
-        ("ssd", {"first_row": {"bonus_token": 1}}, "bonus_token of type bool, found 1"),
-        ("ssd_exact", {"window": 0}, "decoder.window 1 or more, found 0"),
-        ("ssd_exact", {"window": "9"}, "decoder.window of type int, found '9'"),
-        ("ssd_exact", {"rounds": 2}, "expected options window in decoder, found rounds"),
+        ("ssd", {"first_row": {"bonus_token": 1}}, "bonus_token: expected bool, found 1"),
+        ("ssd_exact", {"window": 0}, "decoder.window: expected 1 to 1000000000, found 0"),
+        ("ssd_exact", {"window": "9"}, "decoder.window: expected int, found '9'"),
+        ("ssd_exact", {"rounds": 2}, "unknown option decoder.rounds: did you mean decoder.window"),
         ("ssd", {"rows": 2}, "decoder.rows 1 to 1, found 2.*heads.vertical=2"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Options of the decoders with trained drafters other than the spatial heads."""

@@ -1,0 +1,1 @@
+"""The tests of speculative decoding: which drafts stay, and what replaces the others."""
