@@ -4,6 +4,7 @@ Attention sees a view of the filled slots: nothing is concatenated per step, and
 attended. All rows of the batch share one length (a guidance pair accepts alike).
 """
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -54,13 +55,13 @@ class SlotLayer(CacheLayerMixin):
             room[..., : self.length, :] = filled
             setattr(self, name, room)
 
-    def gather(self, index: Int[Tensor, " S"]) -> None:
-        """Keeps the slots `index` alone, in that order."""
+    def gather(self, start: int, index: Int[Tensor, " S"]) -> None:
+        """Keeps the first `start` slots, then the slots `index` alone, in that order."""
         assert self.keys is not None
         assert self.values is not None
+        self.length = start + len(index)
         for buffer in (self.keys, self.values):
-            buffer[..., : len(index), :] = buffer.index_select(-2, index.to(buffer.device))
-        self.length = len(index)
+            buffer[..., start : self.length, :] = buffer.index_select(-2, index)
 
     def crop(self, tokens_to_remove: int) -> None:
         """Forgets the last slots; the argument is minus their number, as transformers has it."""
@@ -96,6 +97,10 @@ class SlotCache(Cache):
             layer.crop(length - layer.length)
 
     def gather(self, index: Int[Tensor, " S"]) -> None:
-        """Keeps the slots `index` alone in every layer, in that order."""
+        """Keeps the slots `index` alone in every layer, in that order; what stays in place is not copied."""
+        moved = (index != torch.arange(len(index))).nonzero()
+        start = int(moved[0, 0]) if len(moved) else len(index)
+        keys = self._layers[0].keys
+        index = index[start:].to("cpu" if keys is None else keys.device)
         for layer in self._layers:
-            layer.gather(index)
+            layer.gather(start, index)

@@ -8,12 +8,12 @@ Shapes: `N` images, `G` guidance branches (2, or 1 without guidance; conditional
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
-from torch import Tensor
+from torch import Tensor, nn
 
 from backbones.errors import RowcastError
 
@@ -93,6 +93,19 @@ class Backbone(ABC):
         """Whether `codebook` and `decode` have their weights; tokens can be had without."""
         return True
 
+    @property
+    def parts(self) -> Mapping[str, nn.Module]:
+        """The frozen modules behind states and logits, by role; `norm` is the final one."""
+        return {}
+
+    def spell(self, prompt: str) -> list[tuple[int, str]]:
+        """The ids of an encoded prompt and what each stands for, for people; empty where prompts are no text.
+
+        Raises:
+            RowcastError: as `encode`.
+        """
+        return []
+
     @abstractmethod
     def to(self, device: torch.device | str) -> "Backbone":
         """Moves the weights; any open session is closed."""
@@ -130,7 +143,10 @@ class Backbone(ABC):
 
     @abstractmethod
     def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
-        """Final norm, then the image slice of the output layer, in fp32: the only way to logits."""
+        """Final norm, then the image slice of the output layer, in fp32: the only way to logits.
+
+        Its weights are frozen; gradients of `hidden` pass through it.
+        """
 
     @abstractmethod
     def codebook(self) -> Float[Tensor, "V d"]:

@@ -31,7 +31,7 @@ class Arrival:
 
 def arrive(
     slots: Slots,
-    present: Sequence[int],
+    present: Int[Tensor, " O"],
     tokens: Int[Tensor, "N T"],
     places: Sequence[int],
     sees: Bool[Tensor, "T E"],
@@ -40,9 +40,11 @@ def arrive(
 ) -> Arrival:
     """Lays out new entries at `places` behind those at the places `present`.
 
+    Everything but the flags and codes is known on the host, so that nothing is waited for.
+
     Args:
         slots: the image's layout.
-        present: places of the entries in the cache.
+        present: places of the entries in the cache, on the CPU.
         tokens: image codes.
         places: raster places of the new tokens.
         sees: which entries each new token may attend to; `E` counts the cached ones, then the new ones. A
@@ -52,7 +54,7 @@ def arrive(
     Raises:
         RowcastError: if the shapes do not agree or a place lies outside the grid.
     """
-    count, old = tokens.shape[1], len(present)
+    count, old, device = tokens.shape[1], len(present), tokens.device
     if len(places) != count or sees.shape != (count, old + count):
         raise RowcastError(
             f"expected {count} places and {count} x {old + count} flags for {count} tokens after {old}, "
@@ -63,29 +65,31 @@ def arrive(
             f"expected places 0 to {slots.grid.size - 1}, found {min(places)} to {max(places)}: "
             "stay inside the grid"
         )
-    device = tokens.device
-    owners = torch.tensor([e for e, p in enumerate([*present, *places]) for _ in range(slots.width(p))])
-    new = owners[owners >= old] - old
-    first = torch.ones_like(new, dtype=torch.bool)
-    first[1:] = new[1:] != new[:-1]
-    base = torch.tensor([slots.before(place) for place in places])
-    ids = torch.where(first.to(device), tokens[:, new.to(device)], row_end)
-    seen = sees.cpu() | torch.eye(old + count, dtype=torch.bool)[old:]
-    order = torch.arange(len(owners))
-    later_half_of_itself = (owners == new[:, None] + old) & (order > order[-len(new) :, None])
-    last = torch.ones_like(first)
-    last[:-1] = first[1:]
+    first, width = slots.of(torch.tensor(places))
+    sees = sees.to(device) | torch.eye(count, old + count, dtype=torch.bool, device=device).roll(old, 1)
+    if not slots.row_ends:
+        return Arrival(ids=tokens, slots=first.to(device), sees=sees, outputs=torch.arange(count).to(device))
+    owner = torch.arange(count).repeat_interleave(width)
+    is_end = torch.zeros_like(owner, dtype=torch.bool)
+    is_end[1:] = owner[1:] == owner[:-1]
+    column = torch.cat([torch.arange(old).repeat_interleave(slots.of(present)[1]), owner + old]).to(device)
+    new = torch.arange(len(owner), device=device)
+    # A token does not see its own row end, which is its entry's second slot and comes after it.
+    later = torch.zeros(len(owner), len(column), dtype=torch.bool, device=device)
+    later[:, -len(owner) :] = (owner[:, None] == owner).to(device) & (new > new[:, None])
+    owner_there, is_end_there = owner.to(device), is_end.to(device)
     return Arrival(
-        ids=ids,
-        slots=(base[new] + (~first).long()).to(device),
-        sees=(seen[new][:, owners] & ~later_half_of_itself).to(device),
-        outputs=last.nonzero()[:, 0].to(device),
+        ids=torch.where(is_end_there, row_end, tokens[:, owner_there]),
+        slots=(first[owner] + is_end).to(device),
+        sees=sees[owner_there][:, column] & ~later,
+        outputs=(width.cumsum(0) - 1).to(device),
     )
 
 
-def slots_of(slots: Slots, present: Sequence[int], entries: Sequence[int]) -> Int[Tensor, " S"]:
+def slots_of(slots: Slots, present: Int[Tensor, " O"], entries: Int[Tensor, " E"]) -> Int[Tensor, " S"]:
     """The image slots, in order of arrival, that `entries` of a cache with the places `present` take."""
-    starts = [0]
-    for place in present:
-        starts.append(starts[-1] + slots.width(place))
-    return torch.tensor([s for e in entries for s in range(starts[e], starts[e + 1])], dtype=torch.long)
+    width = slots.of(present)[1]
+    start = width.cumsum(0) - width
+    taken = width[entries]
+    step = torch.arange(int(taken.sum())) - (taken.cumsum(0) - taken).repeat_interleave(taken)
+    return start[entries].repeat_interleave(taken) + step

@@ -1,4 +1,4 @@
-"""Janus and Janus-Pro: the facts of the family on top of the shared trunk.
+"""Janus-Pro: the facts of the family on top of the shared trunk.
 
 Loads a folder or hub id in transformers' own format (`deepseek-community/*`; the older `deepseek-ai/*` files
 need code from the hub, which Rowcast never runs). No row ends; the grid is fixed by the tokenizer; the image
@@ -6,43 +6,95 @@ embeddings pass through an aligner, which makes them a fixed table. The vision e
 understanding, is dropped.
 """
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import (
-    AutoConfig,
-    AutoTokenizer,
+    GenerationConfig,
     JanusConfig,
     JanusForConditionalGeneration,
-    PreTrainedTokenizerBase,
+    LlamaConfig,
+    PreTrainedTokenizerFast,
 )
-from transformers.utils import logging
+from transformers.models.janus.configuration_janus import JanusVisionConfig, JanusVQVAEConfig
+from transformers.models.janus.modeling_janus import JanusVQVAE
 
 from backbones.contract import Grid, Sampling
 from backbones.errors import RowcastError
+from backbones.janus_prompt import (
+    BOI,
+    BOS,
+    EOI,
+    EOS,
+    IMAGE,
+    PAD,
+    ProFormat,
+    PromptFormat,
+    unconditional_ids,
+)
+from backbones.pixels import to_uint8
+from backbones.pretrained import read_config, read_model, read_tokenizer
+from backbones.prompts import scenes
+from backbones.sizes import grid_of
+from backbones.source import Source, fetch, require_files
+from backbones.standin import byte_tokenizer
 from backbones.trunk import SharedTrunk
 
-BOI = "<begin_of_image>"
 SAMPLING = Sampling(guidance=5.0)
+FILES = ("*.json", "*.safetensors")
+EXAMPLE = "deepseek-community/Janus-Pro-1B"
+NEEDED = ("model.language_model.", "model.generation_", "model.vqmodel.")
+"""Weights that painting uses; the rest understands images or writes text."""
 
-PromptFormat = Callable[[PreTrainedTokenizerBase, str], list[int]]
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What tells the members of the family apart."""
+
+    width: int
+    feed_forward: int
+    layers: int
+    heads: int
+    special: Mapping[str, int]
+    """Ids of the special tokens. Only stand-ins are built with them: a checkpoint brings its own."""
+
+
+PUBLISHED = {
+    "janus": Published(
+        width=4096,
+        feed_forward=11_008,
+        layers=30,
+        heads=32,
+        special={BOS: 100_000, EOS: 100_001, PAD: 100_015, BOI: 100_016, EOI: 100_593, IMAGE: 100_594},
+    ),
+    # From the pad token on, the ids of 1B are 13 lower; for begin and end of image this is inferred.
+    "janus_1b": Published(
+        width=2048,
+        feed_forward=5632,
+        layers=24,
+        heads=16,
+        special={BOS: 100_000, EOS: 100_001, PAD: 100_002, BOI: 100_003, EOI: 100_580, IMAGE: 100_581},
+    ),
+}
+"""Janus-Pro-7B and Janus-Pro-1B."""
 
 
 class Janus(SharedTrunk):
     """A Janus model behind the backbone contract."""
 
+    vq: JanusVQVAE  # pyright: ignore[reportIncompatibleVariableOverride]
+
     def __init__(
         self,
         model: JanusForConditionalGeneration,
-        tokenizer: PreTrainedTokenizerBase,
+        prompt_format: PromptFormat,
         *,
         name: str,
         sampling: Sampling,
-        prompt_format: PromptFormat,
     ) -> None:
         """Takes `model` over: its trunk loses its final norm."""
         core = model.model
@@ -56,35 +108,21 @@ class Janus(SharedTrunk):
             image_table=table,
             grid=Grid(rows=rows, cols=cols),
             sampling=sampling,
-            pad=_id_of(tokenizer, "pad_token"),
+            pad=prompt_format.pad,
             hashed={
                 "image_embeddings": core.generation_embeddings,
                 "aligner": core.generation_aligner,
                 "codebook": core.vqmodel.quantize,
             },
+            vq=core.vqmodel,
         )
-        self.vq = core.vqmodel.eval().requires_grad_(False)
-        """The image tokenizer, in fp32."""
-        self._tokenizer = tokenizer
-        self._prompt_format = prompt_format
-        self._longest = core.language_model.config.max_position_embeddings - self.grid.size
+        self._format, self._words = prompt_format, prompt_format.words
 
     def prompt_ids(self, prompt: str) -> list[int]:
-        ids = self._prompt_format(self._tokenizer, prompt)
-        if len(ids) > self._longest:
-            raise RowcastError(
-                f"expected a prompt of at most {self._longest} tokens, found {len(ids)}: "
-                f"shorten {prompt[:80]!r}"
-            )
-        return ids
+        return self._format.ids(prompt)
 
     def unconditional_ids(self, ids: list[int]) -> list[int]:
-        return unconditional_ids(ids, self._pad)
-
-    def to(self, device: torch.device | str) -> "Janus":
-        super().to(device)
-        self.vq.to(device)  # pyright: ignore[reportArgumentType]
-        return self
+        return unconditional_ids(ids, self._format.pad)
 
     def codebook(self) -> Float[Tensor, "V d"]:
         # The decoder normalises its codes, whatever their stored length.
@@ -93,121 +131,140 @@ class Janus(SharedTrunk):
     @torch.no_grad()
     def decode(self, tokens: Int[Tensor, "N P"]) -> UInt8[Tensor, "N 3 H W"]:
         self.check_images(tokens)
-        pixels = self.vq.decode(tokens)  # pyright: ignore[reportArgumentType]
-        return ((pixels + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
+        return to_uint8(self.vq.decode(tokens))  # pyright: ignore[reportArgumentType]
 
 
-def unconditional_ids(ids: list[int], pad: int) -> list[int]:
-    """The same prompt with its words replaced by pads: attended, unlike the padding of short prompts."""
-    return [ids[0], *[pad] * (len(ids) - 2), ids[-1]]
+def prompts(name: str) -> Sequence[str]:
+    """What the family is rolled out on when the user gives no prompts."""
+    return scenes()
 
 
-def pro_prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
-    """Janus-Pro's prompt: begin of sentence, one user turn, then the begin-of-image token.
+def load(source: Source) -> Janus:
+    """Loads published weights onto the CPU.
 
     Raises:
-        RowcastError: if the prompt is empty or holds a special token.
+        RowcastError: if files are missing, broken or of another kind of model, or the size is another.
     """
-    if not prompt.strip():
-        raise RowcastError("expected a prompt, found an empty one: say what to paint")
-    turn = f"<|User|>: {prompt}\n\n<|Assistant|>:"
-    ids: list[int] = tokenizer.encode(turn, add_special_tokens=False)
-    bos, boi = _id_of(tokenizer, "bos_token"), tokenizer.get_vocab()[BOI]
-    if {bos, boi, _id_of(tokenizer, "pad_token")} & set(ids):
-        raise RowcastError(f"expected plain words, found a special token in {prompt[:80]!r}: remove it")
-    return [bos, *ids, boi]
+    return read(source, source.place(EXAMPLE), SAMPLING, ProFormat)
 
 
-def load_janus(
-    path: str | Path,
-    *,
-    revision: str | None = None,
-    dtype: torch.dtype = torch.float32,
-    name: str = "janus",
-    sampling: Sampling = SAMPLING,
-    prompt_format: PromptFormat = pro_prompt_ids,
-) -> Janus:
-    """Loads `path`, a folder that `save_pretrained` wrote or a hub id, onto the CPU.
+def read(source: Source, place: str, sampling: Sampling, prompt_format: type[PromptFormat]) -> Janus:
+    """Reads a folder that `save_pretrained` wrote, or a hub id, onto the CPU.
+
+    Args:
+        source: the options; its `path` is not looked at.
+        place: folder or hub id.
+        sampling: official sampling settings.
+        prompt_format: how prompts are written.
+
+    Raises:
+        RowcastError: if files are missing, broken or of another kind of model, or the size is another.
+    """
+    source.refuse("tokenizer", "pixels", "text_encoder")
+    model, tokenizer = stock(source, place, prompt_format.special)
+    backbone = Janus(model, prompt_format(tokenizer), name=source.name, sampling=sampling)
+    check_size(source.size, backbone.vq, source.name)
+    return backbone
+
+
+def random(source: Source) -> Janus:
+    """The published configuration with random weights and a stand-in tokenizer, on the default device."""
+    facts = PUBLISHED[source.name]
+    model = JanusForConditionalGeneration._from_config(published_config(facts), dtype=source.torch_dtype)
+    check_size(source.size, model.model.vqmodel, source.name)
+    tokenizer = byte_tokenizer(facts.special, bos_token=BOS, eos_token=EOS, pad_token=PAD)
+    return Janus(model, ProFormat(tokenizer), name=source.name, sampling=SAMPLING)
+
+
+def published_config(facts: Published) -> JanusConfig:
+    """The configuration of a published checkpoint."""
+    text = LlamaConfig(
+        vocab_size=102_400,
+        hidden_size=facts.width,
+        intermediate_size=facts.feed_forward,
+        num_hidden_layers=facts.layers,
+        num_attention_heads=facts.heads,
+        num_key_value_heads=facts.heads,
+        max_position_embeddings=16_384,
+        rms_norm_eps=1e-6,
+        bos_token_id=facts.special[BOS],
+        eos_token_id=facts.special[EOS],
+        pad_token_id=facts.special[PAD],
+    )
+    return JanusConfig(
+        text_config=text,
+        vision_config=JanusVisionConfig(projection_dim=facts.width),
+        vq_config=JanusVQVAEConfig(projection_dim=facts.width, image_token_embed_dim=facts.width),
+        image_token_id=facts.special[IMAGE],
+    )
+
+
+def check_size(size: str | None, vq: JanusVQVAE, name: str) -> None:
+    """The image tokenizer fixes the grid, so one size alone is possible.
+
+    Raises:
+        RowcastError: for any other.
+    """
+    rows, cols = vq.quantize.quant_state_dims
+    cell = 2 ** (len(vq.config.channel_multiplier) - 1)
+    pixels = f"{cols * cell}x{rows * cell}"
+    grid_of(size, pixels, {pixels: Grid(rows=rows, cols=cols)}, name)
+
+
+def stock(
+    source: Source, place: str, special: Sequence[str]
+) -> tuple[JanusForConditionalGeneration, PreTrainedTokenizerFast]:
+    """The library's own model, its VQ in fp32, and its tokenizer.
 
     Raises:
         RowcastError: if files are missing, broken or of another kind of model.
     """
-    if Path(path).is_dir():
-        _check_files(Path(path))
-    config = _read_config(str(path), revision)
-    logging.disable_progress_bar()  # a bar over a second of loading says nothing
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(path), revision=revision or "main")
-        model, report = _JanusWithExactPixels.from_pretrained(
-            str(path),
-            revision=revision or "main",
-            config=config,
-            dtype=dtype,
-            use_safetensors=True,
-            output_loading_info=True,
-        )  # pyright: ignore[reportGeneralTypeIssues]
-    except Exception as error:  # a truncated or foreign file surfaces as one of a dozen types
+    folder = fetch(place, source.revision, FILES)
+    require_files(folder, "config.json", "tokenizer_config.json", "tokenizer.json", "model*.safetensors")
+    config = read_config(folder, JanusConfig, EXAMPLE)
+    tokenizer = read_tokenizer(folder, special)
+    found = tokenizer.get_vocab().get(IMAGE, config.image_token_id)
+    if found != config.image_token_id:  # the special tokens of 1B and 7B have other ids
         raise RowcastError(
-            f"expected loadable Janus weights and tokenizer, found {_first_line(error)} in {path}: "
-            "fetch or save the folder again"
-        ) from error
-    _check_loaded(path, report["missing_keys"], tokenizer)
-    return Janus(model, tokenizer, name=name, sampling=sampling, prompt_format=prompt_format)
+            f"expected {IMAGE} to have the id {config.image_token_id} of config.json, found {found} in the "
+            f"tokenizer of {folder}: use the files that were published together"
+        )
+    model = read_model(_JanusWithExactPixels, folder, config, source.torch_dtype, needed=NEEDED)
+    return model, tokenizer
+
+
+@torch.no_grad()
+def greedy_reference(source: Source, prompt: str, count: int, device: torch.device) -> Int[Tensor, " count"]:
+    """The first image tokens that transformers' own `generate` paints greedily at the official guidance.
+
+    Args:
+        source: as for `load`.
+        prompt: what to paint.
+        count: how many tokens; a whole image is painted, and what lies beyond them is cut off.
+        device: where to run.
+
+    Raises:
+        RowcastError: as `load`, and for a prompt that the model can't take.
+    """
+    model, tokenizer = stock(source, source.place(EXAMPLE), ProFormat.special)
+    model.to(device)  # pyright: ignore[reportArgumentType]
+    pro = ProFormat(tokenizer)
+    ids = torch.tensor([pro.ids(prompt)], device=device)
+    model.generation_config = GenerationConfig(
+        do_sample=False,
+        guidance_scale=SAMPLING.guidance,
+        bos_token_id=pro.bos,
+        pad_token_id=pro.pad,
+        eos_token_id=pro.eos,
+        max_length=ids.shape[1] + model.model.vision_model.config.num_image_tokens,
+        generation_kwargs={"boi_token_id": pro.boi},
+    )
+    mask = torch.ones_like(ids)
+    painted = model.generate(input_ids=ids, attention_mask=mask, generation_mode="image")  # pyright: ignore
+    return painted[0, :count].cpu()  # pyright: ignore
 
 
 class _JanusWithExactPixels(JanusForConditionalGeneration):
     """Janus whose image tokenizer stays in fp32 whatever the trunk's dtype."""
 
     _keep_in_fp32_modules_strict = ["vqmodel"]  # noqa: RUF012
-
-
-def _read_config(path: str, revision: str | None) -> JanusConfig:
-    try:
-        config = AutoConfig.from_pretrained(path, revision=revision or "main")
-    except (OSError, ValueError) as error:
-        raise RowcastError(
-            f"expected a folder or hub id of a Janus model, found {path!r} ({_first_line(error)}): "
-            "check model.path; the hub also needs a network and no HF_HUB_OFFLINE"
-        ) from error
-    if not isinstance(config, JanusConfig):
-        raise RowcastError(
-            f"expected a Janus model, found model type {config.model_type!r} in {path}: "
-            "convert it to transformers' Janus format or pass another model.path"
-        )
-    return config
-
-
-def _check_files(folder: Path) -> None:
-    """The folder holds what `save_pretrained` of a model and a tokenizer writes."""
-    missing = [name for name in ("config.json", "tokenizer_config.json") if not (folder / name).is_file()]
-    if not any(folder.glob("model*.safetensors")):
-        missing.append("model.safetensors")
-    if missing:
-        raise RowcastError(
-            f"expected {', '.join(missing)} in {folder}, found no such file: "
-            "point model.path at a folder that save_pretrained wrote"
-        )
-
-
-def _check_loaded(path: str | Path, missing: set[str], tokenizer: PreTrainedTokenizerBase) -> None:
-    """Nothing is left at random initialisation, and the prompt format has its special tokens."""
-    if missing:
-        raise RowcastError(
-            f"expected every Janus weight, found none for {min(missing)} in {path}: "
-            "fetch or save the folder again"
-        )
-    for token in (tokenizer.bos_token, tokenizer.pad_token, BOI):
-        if token not in tokenizer.get_vocab():
-            raise RowcastError(
-                f"expected bos, pad and {BOI} tokens in the tokenizer of {path}, found no {token}: "
-                "use the tokenizer that was saved with the model"
-            )
-
-
-def _id_of(tokenizer: PreTrainedTokenizerBase, role: str) -> int:
-    """The id of one of the tokenizer's named special tokens (`bos_token`, `pad_token`)."""
-    return tokenizer.get_vocab()[str(getattr(tokenizer, role))]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,8 +1,8 @@
 """Frozen fp32 layers on a CPU: oneDNN's kernels on weights packed once, for blocks of tokens.
 
 On an AMD CPU with AVX-512 they took half the time of torch's default fp32 product at 32 rows. Inputs of a few
-rows (one token of a guidance pair) stay with the default, which was faster there. The packed copies take the
-layers' memory a second time.
+rows (one token of a guidance pair) stay with the default, which was faster there; so do inputs that want a
+gradient, which the packed product does not have. The packed copies take the layers' memory a second time.
 """
 
 import torch
@@ -26,7 +26,8 @@ class PackedLinear(nn.Linear):
 
     def forward(self, input: Float[Tensor, "*B K"]) -> Float[Tensor, "*B M"]:  # noqa: A002
         kind = self.weight.device.type, self.weight.dtype
-        if kind != ("cpu", torch.float32) or input.numel() < LEAST_ROWS * self.in_features:
+        few = input.numel() < LEAST_ROWS * self.in_features
+        if kind != ("cpu", torch.float32) or few or (input.requires_grad and torch.is_grad_enabled()):
             return linear(input, self.weight, self.bias)
         if self._packed is None:
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.detach(), None)

@@ -65,10 +65,10 @@ def load_backbone(
     _check_known("weights", weights, WEIGHTS)
     source = Source(name=name, dtype=dtype, weights=weights, **options)
     if source.is_random:
-        place = torch.device("meta") if device == "meta" else _device(device)
+        place = torch.device("meta") if device == "meta" else device_of(device)
         with place:
             return module.random(source)
-    return module.load(source).to(_device(device))
+    return module.load(source).to(device_of(device))
 
 
 def rollout_prompts(name: str) -> list[str]:
@@ -76,7 +76,12 @@ def rollout_prompts(name: str) -> list[str]:
     return family(name).prompts(name)
 
 
-def _device(device: str) -> torch.device:
+def device_of(device: str) -> torch.device:
+    """The device of `model.device`.
+
+    Raises:
+        RowcastError: if this machine has no such device.
+    """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     refusal = RowcastError(

@@ -1,6 +1,5 @@
 """One open session: the images being painted, their cache, and who may attend whom."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,18 +25,18 @@ class Session:
     """Slots that hold a token; none where no row is padded."""
     length: int = 0
     """Image tokens in the cache."""
-    places: list[int] | None = None
-    """Raster places of the tokens in the cache, by arrival; none where they are 0, 1, 2 ..."""
+    places: Int[Tensor, " E"] | None = None
+    """Raster places of the tokens in the cache, by arrival, on the CPU; none where they are 0, 1, 2 ..."""
 
     @property
-    def present(self) -> Sequence[int]:
+    def present(self) -> Int[Tensor, " E"]:
         """Raster places of the tokens in the cache."""
-        return range(self.length) if self.places is None else self.places
+        return torch.arange(self.length) if self.places is None else self.places
 
-    def hold(self, places: Sequence[int]) -> None:
+    def hold(self, places: Int[Tensor, " E"]) -> None:
         """Notes what the cache holds now."""
         self.length = len(places)
-        self.places = None if list(places) == list(range(len(places))) else list(places)
+        self.places = None if torch.equal(places, torch.arange(self.length)) else places
 
     def attention_at(self, sees: Bool[Tensor, "W S"]) -> Bool[Tensor, "B 1 W E"]:
         """The whole prompt and what `sees` says of the image slots, padding left out."""

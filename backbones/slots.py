@@ -27,9 +27,13 @@ class Slots:
         ends = min(token // self.grid.cols, self.grid.rows - 1) if self.row_ends else 0
         return token + ends
 
-    def width(self, place: int) -> int:
-        """Slots of the token at a raster place: 2 with its row end, else 1."""
-        return self.before(place + 1) - self.before(place)
+    def of(self, places: Int[Tensor, " E"]) -> tuple[Int[Tensor, " E"], Int[Tensor, " E"]]:
+        """The first slot of the token at each raster place, and its slots: 2 with its row end, else 1."""
+        if not self.row_ends:
+            return places, torch.ones_like(places)
+        before = places + (places // self.grid.cols).clamp_max(self.grid.rows - 1)
+        after = places + 1 + ((places + 1) // self.grid.cols).clamp_max(self.grid.rows - 1)
+        return before, after - before
 
     def place(
         self, tokens: Int[Tensor, "N T"], start: int, row_end: int

@@ -42,6 +42,22 @@ class Source:
     def is_random(self) -> bool:
         return self.weights == "random"
 
+    def place(self, example: str) -> str:
+        """`path`, of a model whose weights do not come along.
+
+        Args:
+            example: a hub id, for the message.
+
+        Raises:
+            RowcastError: if it was not given.
+        """
+        if self.path is None:
+            raise RowcastError(
+                f"expected weights for {self.name}, found none: "
+                f"pass model.path with a folder or hub id such as {example}"
+            )
+        return self.path
+
     def refuse(self, *names: str) -> None:
         """Refuses options that the family has no use for.
 
@@ -70,7 +86,8 @@ def fetch(place: str, revision: str | None, files: Sequence[str], option: str = 
         RowcastError: if it is neither, or the hub can't be reached and nothing is cached.
     """
     folder = Path(place).expanduser()
-    if folder.is_dir():
+    if place and folder.is_dir():
+        _refuse_revision(revision, place)
         return folder
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -97,6 +114,7 @@ def fetch_file(place: str, revision: str | None, option: str) -> Path:
     """
     path = Path(place).expanduser()
     if path.is_file():
+        _refuse_revision(revision, place)
         return path
     organisation, _, rest = place.partition("/")
     repository, _, file = rest.partition("/")
@@ -114,6 +132,14 @@ def fetch_file(place: str, revision: str | None, option: str) -> Path:
             f"expected a file, or organisation/repository/file on the hub, found {place!r} "
             f"({first_line(error)}): check {option}; the hub also needs a network and no HF_HUB_OFFLINE"
         ) from error
+
+
+def _refuse_revision(revision: str | None, place: str) -> None:
+    if revision is not None:
+        raise RowcastError(
+            f"expected no model.revision beside the local {place}, found {revision!r}: "
+            "leave it out, or pass a hub id"
+        )
 
 
 def require_files(folder: Path, *names: str, option: str = "model.path") -> None:

@@ -24,10 +24,14 @@ from backbones.packed import pack
 from backbones.padding import left_padded
 from backbones.session import Session, open_session
 from backbones.slots import Slots
+from backbones.words import Words
 
 
 class SharedTrunk(Backbone):
     """A backbone over a frozen transformers trunk (`inputs_embeds` in, `last_hidden_state` out)."""
+
+    _words: Words | None = None
+    """The text tokenizer, which a family whose prompts are text sets."""
 
     def __init__(
         self,
@@ -112,6 +116,13 @@ class SharedTrunk(Backbone):
         return self.vq is not None
 
     @property
+    def parts(self) -> Mapping[str, nn.Module]:
+        return self._hashed
+
+    def spell(self, prompt: str) -> list[tuple[int, str]]:
+        return [] if self._words is None else self._words.spell(self.prompt_ids(prompt))
+
+    @property
     def length(self) -> int:
         return self._open().length
 
@@ -150,27 +161,27 @@ class SharedTrunk(Backbone):
     def forward_at(
         self, tokens: Int[Tensor, "N T"], places: Sequence[int], sees: Bool[Tensor, "T E"]
     ) -> Step:
-        session, present = self._open(), list(self._open().present)
-        new = arrive(self._slots, present, tokens, places, sees, row_end=self.codes)
+        session = self._open()
+        new = arrive(self._slots, session.present, tokens, places, sees, row_end=self.codes)
         hidden = self._call(
             self._table[new.ids].repeat(session.branches, 1, 1),
             session.attention_at(new.sees),
             session.positions[:, session.prompt + new.slots],
             session.cache,
         )[:, new.outputs]
-        session.hold([*present, *places])
+        session.hold(torch.cat([session.present, torch.tensor(places)]))
         return Step(hidden=hidden, logits=self.head(hidden))
 
     def keep_entries(self, entries: Sequence[int]) -> None:
-        session, present = self._open(), list(self._open().present)
-        if not all(0 <= entry < len(present) for entry in entries):
+        session, kept = self._open(), torch.tensor(entries, dtype=torch.long)
+        if not all(0 <= entry < session.length for entry in entries):
             raise RowcastError(
-                f"expected entries 0 to {len(present) - 1}, found {min(entries)} to {max(entries)}: "
+                f"expected entries 0 to {session.length - 1}, found {min(entries)} to {max(entries)}: "
                 "only tokens in the cache can be kept"
             )
-        image = session.prompt + slots_of(self._slots, present, entries)
+        image = session.prompt + slots_of(self._slots, session.present, kept)
         session.cache.gather(torch.cat([torch.arange(session.prompt), image]))
-        session.hold([present[entry] for entry in entries])
+        session.hold(session.present[kept])
 
     def keep(self, length: int) -> None:
         session = self._raster()
@@ -185,7 +196,6 @@ class SharedTrunk(Backbone):
     def embed(self, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
         return self._table[tokens]
 
-    @torch.no_grad()
     def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
         with self._own_precision():
             return self._image_head(self._norm(hidden)).float()
@@ -224,8 +234,9 @@ class SharedTrunk(Backbone):
         """The open session, if its cache is in raster order."""
         session = self._open()
         if session.places is not None:
+            places = session.places[:8].tolist()
             raise RowcastError(
-                f"expected tokens in raster order in the cache, found places {session.places[:8]} ...: "
+                f"expected tokens in raster order in the cache, found places {places} ...: "
                 "call keep_entries first"
             )
         return session
@@ -272,7 +283,7 @@ class SharedTrunk(Backbone):
         self,
         embeds: Float[Tensor, "GN W D"],
         mask: Bool[Tensor, "B 1 W E"] | None,
-        positions: Int[Tensor, "B W"],
+        positions: Int[Tensor, "P W"],
         cache: SlotCache | None,
     ) -> Float[Tensor, "GN W D"]:
         """The trunk, without its final norm."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from backbones.contract import Backbone
-    from heads.bank import HeadBank
+    from heads.contract import DraftHeads
 
 
-def load_heads(folder: str | Path, backbone: Backbone) -> HeadBank:
+def load_heads(folder: str | Path, backbone: Backbone) -> DraftHeads:
     """The frozen draft heads of the bundle in `folder`, on the device of `backbone`.
 
     Raises:

@@ -12,7 +12,7 @@ leaves the old bundle or the new one. The card and the results follow the commit
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from checkpoints.config import (
     read_config,
 )
 from checkpoints.weights import WEIGHTS_FILE, read_weights, sha256_of, write_weights
-from heads.bank import HeadBank
+from heads.contract import DraftHeads
 
 RESULTS_FILE = "results.json"
 _FRESH_FILE = f"{WEIGHTS_FILE}.new"
@@ -40,14 +40,14 @@ _FRESH_FILE = f"{WEIGHTS_FILE}.new"
 class Bundle:
     """A loaded bundle."""
 
-    bank: HeadBank
+    bank: DraftHeads
     """Frozen, on the backbone's device, in the dtype it was saved in."""
     config: BundleConfig
 
 
 def save_bundle(
     folder: str | Path,
-    bank: HeadBank,
+    bank: DraftHeads,
     *,
     backbone: Backbone,
     sampling: Sampling,
@@ -84,7 +84,7 @@ def save_bundle(
         )
         _check_fit(folder, config, backbone)
         _commit(folder, fresh, config)
-        card = render_card(config, sum(weight.numel() for weight in bank.parameters()))
+        card = render_card(config, sum(weight.numel() for weight in bank.parameters()), bank.targets)
         write_durably(folder / CARD_FILE, card)
     except OSError as error:
         raise _unwritable(folder, error) from error
@@ -126,7 +126,7 @@ def _commit(folder: Path, fresh: Path, config: BundleConfig) -> None:
     """Makes `fresh` the weights and `config` the config of the bundle, as one step."""
     weights, staged = folder / WEIGHTS_FILE, _staged(folder, config)
     other_heads = not weights.exists() or sha256_of(weights) != config.weights_sha256
-    text = json_text(asdict(config))
+    text = json_text(config.as_json())
     rename_durably(fresh, staged)
     write_durably(folder / CONFIG_FILE, text)
     rename_durably(staged, weights)
@@ -152,7 +152,7 @@ def _check_fit(folder: Path, config: BundleConfig, backbone: Backbone) -> None:
             f"expected the backbone of the heads in {folder} ({_facts(wanted, differing)}), "
             f"found {_facts(found, differing)}; load model={trained.name!r} with "
             f"model.dtype={trained.dtype!r} as it was, or train heads for this one with "
-            f"`python -m train model={live.name}`"
+            f"`python -m train model={live.name} heads={config.heads.name}`"
         )
 
 

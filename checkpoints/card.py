@@ -2,11 +2,10 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from checkpoints.config import BundleConfig
-from heads.offsets import horizontal_offsets, vertical_offsets
 
 CARD_FILE = "README.md"
 
@@ -19,20 +18,16 @@ tags: [speculative-decoding, draft-heads]
 
 # Draft heads for {title}
 
-Heads for Spatially Speculative Decoding (SSD, arXiv 2606.20543): they predict the states of image tokens
-ahead of the frozen backbone, which then verifies whole rows of a {rows}x{cols} token grid at a time. They
-hold none of the backbone's weights and work with that backbone alone. `decoder=ssd_exact` is lossless: its
-images follow the backbone's own law. `decoder=ssd`, with a fixed number of verification rounds, is lossy: its
-images are close to that law, not drawn from it.
+{summary} The bundle holds none of the backbone's weights and works with that backbone alone. {decoders}
 
 - Base model: {title}, states in {backbone_dtype} before the final norm
-- Offsets: {offsets}
+- Kind: {kind}, drafting {targets}
 - Weights: {parameters}, in {dtype}
 
 ## How to use
 
 ```sh
-python -m decoding model={name} heads=path/to/this/folder decoder=ssd_exact prompt="..." out=image.png
+python -m decoding model={name} heads=path/to/this/folder decoder={decoder} prompt="..." out=image.png
 ```
 
 ```python
@@ -58,24 +53,66 @@ Of the few images painted while training; `python -m eval` with these heads meas
 """
 
 
-def render_card(config: BundleConfig, parameters: int) -> str:
+@dataclass(frozen=True, kw_only=True)
+class _Use:
+    """What heads of a kind are and what they are for."""
+
+    summary: str
+    decoders: str
+    decoder: str
+    """The one to begin with: lossless."""
+
+
+_LAWFUL = "is lossless: its images follow the backbone's own law."
+_USES = {
+    "ssd": _Use(
+        summary="Heads for Spatially Speculative Decoding (SSD, arXiv 2606.20543): they predict the states "
+        "of image tokens ahead of the frozen backbone, which then verifies whole rows of a {rows}x{cols} "
+        "token grid at a time.",
+        decoders=f"`decoder=ssd_exact` {_LAWFUL} `decoder=ssd`, with a fixed number of verification rounds, "
+        "is lossy: its images are close to that law, not drawn from it.",
+        decoder="ssd_exact",
+    ),
+    "mtp": _Use(
+        summary="Heads for one-dimensional multi-token prediction, a rival of Spatially Speculative "
+        "Decoding: they predict the states of the next tokens of a {rows}x{cols} token grid in painting "
+        "order.",
+        decoders=f"`decoder=mtp_strict` {_LAWFUL} `decoder=mtp`, with a fixed number of verification rounds, "
+        "is lossy: its images are close to that law, not drawn from it.",
+        decoder="mtp_strict",
+    ),
+    "eagle": _Use(
+        summary="A drafter in the manner of EAGLE (arXiv 2401.15077), a rival of Spatially Speculative "
+        "Decoding: one transformer layer that runs ahead of the frozen backbone, token by token over a "
+        "{rows}x{cols} token grid.",
+        decoders=f"`decoder=eagle` {_LAWFUL} `decoder=lantern` and `decoder=lantern_pp`, with relaxed tests, "
+        "are lossy: their images are close to that law, not drawn from it.",
+        decoder="eagle",
+    ),
+}
+
+
+def render_card(config: BundleConfig, parameters: int, targets: Sequence[str]) -> str:
     """The card as Markdown; every name and value in it is escaped.
 
     Args:
         config: the bundle's config.
         parameters: how many weights the heads hold.
+        targets: labels of what they draft.
     """
     name = " ".join(config.backbone.name.split())
-    offsets = horizontal_offsets(config.heads.horizontal) + vertical_offsets(config.heads.vertical)
+    use, grid = _USES[config.heads.name], config.backbone
     return _CARD.format(
         title=escape(name),
         name=shlex.quote(name),
         quoted=repr(name),
-        rows=config.backbone.rows,
-        cols=config.backbone.cols,
+        summary=use.summary.format(rows=grid.rows, cols=grid.cols),
+        decoders=use.decoders,
+        decoder=use.decoder,
         backbone_dtype=config.backbone.dtype,
         dtype_quoted=repr(config.backbone.dtype),
-        offsets=", ".join(offset.label for offset in offsets),
+        kind=config.heads.name,
+        targets=", ".join(targets),
         parameters=f"{parameters:,}",
         dtype=config.heads.dtype,
         sampling=_table(asdict(config.sampling)),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -10,10 +10,14 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from backbones.contract import Backbone, Sampling
 from backbones.errors import RowcastError
 from backbones.fingerprint import NORM_TAP
-from heads.bank import HeadBank
+from backbones.rules import Rule
+from heads.contract import DraftHeads
+from heads.options import HEADS, parse_heads
 
 CONFIG_FILE = "config.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+OLD_VERSION = 1
+"""Knew the heads of SSD alone, and did not name them."""
 STORED_DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 """Dtypes that a bundle may hold: torch's name and the one in a safetensors header."""
 
@@ -21,36 +25,43 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadFacts:
-    """Everything that decides the names and shapes of the weights."""
+class CommonFacts:
+    """What every kind of heads has."""
 
+    name: str
+    """The kind of heads, in `heads.options.HEADS`."""
     width: int
-    horizontal: int
-    vertical: int
-    hidden: float
     dtype: str
     """Of the stored weights, as torch names it."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class HeadFacts(CommonFacts):
+    """Everything that decides the names and shapes of the weights."""
+
+    options: Any
+    """An instance of the kind's options; in the file they stand beside the other facts."""
+
     @classmethod
-    def of(cls, bank: HeadBank) -> "HeadFacts":
+    def of(cls, heads: DraftHeads) -> "HeadFacts":
         """The facts of live heads.
 
         Raises:
-            RowcastError: if the heads mix dtypes, or have one that a bundle does not hold.
+            RowcastError: if the heads mix dtypes, have one that a bundle does not hold, or have an option out
+                of range.
         """
-        dtypes = sorted({str(weight.dtype).removeprefix("torch.") for weight in bank.parameters()})
+        dtypes = sorted({str(weight.dtype).removeprefix("torch.") for weight in heads.parameters()})
         if len(dtypes) != 1 or dtypes[0] not in STORED_DTYPES:
             raise RowcastError(
                 f"expected draft heads in one of {', '.join(STORED_DTYPES)}, found {' and '.join(dtypes)}; "
                 "cast them, as in bank.float()"
             )
-        return cls(
-            width=bank.width,
-            horizontal=bank.horizontal,
-            vertical=bank.vertical,
-            hidden=bank.hidden,
-            dtype=dtypes[0],
-        )
+        name, options = parse_heads(heads.facts)
+        return cls(name=name, width=heads.width, dtype=dtypes[0], options=options)
+
+    def as_json(self) -> dict[str, object]:
+        """The facts as one flat object."""
+        return {"name": self.name, "width": self.width, "dtype": self.dtype, **asdict(self.options)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +106,10 @@ class BundleConfig:
     weights_sha256: str
     """Of the weights file, so that an altered or mixed-up bundle is noticed."""
 
+    def as_json(self) -> dict[str, object]:
+        """The whole of the file, as JSON values."""
+        return {**asdict(self), "heads": self.heads.as_json()}
+
 
 def json_text(values: Mapping[str, object]) -> str:
     """Strict JSON for people to read.
@@ -128,7 +143,9 @@ def read_config(folder: Path) -> BundleConfig:
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"text that is not JSON ({error})") from error
     version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
+    if version == OLD_VERSION and isinstance(data.get("heads"), dict):
+        data = {**data, "schema_version": SCHEMA_VERSION, "heads": {"name": "ssd", **data["heads"]}}
+    elif version != SCHEMA_VERSION:
         raise RowcastError(
             f"expected {path} in schema version {SCHEMA_VERSION}, found {version!r}; "
             "use the Rowcast version that wrote it, or train again with `python -m train`"
@@ -145,8 +162,12 @@ def _parse(kind: type[T], data: object, path: Path, where: str) -> T:
             path, f"{found} in place of keys {', '.join(sorted(expected))} at {where or 'the top'}"
         )
     values: dict[str, Any] = {}
+    rules = {entry.name: entry.metadata.get("rule") for entry in fields(kind)}  # pyright: ignore
     for name, hint in expected.items():
         value, place = data[name], where + name
+        if hint is HeadFacts:
+            values[name] = _parse_heads(value, path, f"{place}.")
+            continue
         if isinstance(hint, type) and is_dataclass(hint):
             values[name] = _parse(hint, value, path, f"{place}.")
             continue
@@ -156,8 +177,23 @@ def _parse(kind: type[T], data: object, path: Path, where: str) -> T:
         if type(value) not in allowed:
             types = " or ".join("null" if kind is NoneType else kind.__name__ for kind in allowed)
             raise _damaged(path, f"{place} = {json.dumps(value)[:80]} in place of {types}")
+        wanted: Rule | None = rules.get(name)
+        if wanted is not None and value is not None and not wanted.holds(value):
+            raise _damaged(path, f"{place} = {json.dumps(value)[:80]} in place of {wanted.text}")
         values[name] = value
     return kind(**values)
+
+
+def _parse_heads(data: object, path: Path, where: str) -> HeadFacts:
+    """The facts of the heads; which keys there must be depends on their kind."""
+    kind = data.get("name") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(kind, str) or kind not in HEADS:
+        found = json.dumps(kind if isinstance(data, dict) else data)[:80]
+        raise _damaged(path, f"{where}name = {found} in place of {' or '.join(HEADS)}")
+    options = {entry.name: data[entry.name] for entry in fields(HEADS[kind]) if entry.name in data}
+    common = {key: value for key, value in data.items() if key not in options}
+    parsed = _parse(CommonFacts, common, path, where)
+    return HeadFacts(**vars(parsed), options=_parse(HEADS[kind], options, path, where))
 
 
 def _refuse_constant(name: str) -> None:

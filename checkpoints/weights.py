@@ -9,12 +9,13 @@ from safetensors.torch import save_file
 
 from backbones.errors import RowcastError
 from checkpoints.config import STORED_DTYPES, HeadFacts
-from heads.bank import HeadBank
+from heads.contract import DraftHeads
+from heads.kinds import build_heads
 
 WEIGHTS_FILE = "heads.safetensors"
 
 
-def write_weights(path: Path, bank: HeadBank) -> None:
+def write_weights(path: Path, bank: DraftHeads) -> None:
     """Writes the weights of `bank`, and nothing else, to `path`.
 
     Raises:
@@ -33,7 +34,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_weights(path: Path, facts: HeadFacts, sha256: str) -> HeadBank:
+def read_weights(path: Path, facts: HeadFacts, sha256: str) -> DraftHeads:
     """The heads that `facts` describe, with the weights of `path`, on the CPU.
 
     Raises:
@@ -54,22 +55,15 @@ def read_weights(path: Path, facts: HeadFacts, sha256: str) -> HeadBank:
     return bank
 
 
-def _bank_without_memory(path: Path, facts: HeadFacts) -> HeadBank:
-    """The bank that a config promises, on the meta device: shapes without storage."""
-    size = path.stat().st_size
-    # Every unit of every head has weights in the file: a config that promises more is not even built.
-    units = min(facts.hidden * facts.width, 2.0 * size)
-    if (facts.horizontal + facts.vertical) * max(1, round(units)) > size:
-        raise _unfit(path, f"a file of {size} bytes")
+def _bank_without_memory(path: Path, facts: HeadFacts) -> DraftHeads:
+    """The heads that a config promises, on the meta device: shapes without storage."""
     if facts.dtype not in STORED_DTYPES:
         raise _unfit(path, f"dtype {facts.dtype!r} in the config")
     with torch.device("meta"):
-        return HeadBank(facts.width, facts.horizontal, facts.vertical, facts.hidden).to(
-            getattr(torch, facts.dtype)
-        )
+        return build_heads(facts.name, facts.width, facts.options).to(getattr(torch, facts.dtype))
 
 
-def _check_header(path: Path, found: dict[str, str], bank: HeadBank) -> None:
+def _check_header(path: Path, found: dict[str, str], bank: DraftHeads) -> None:
     """Refuses a file whose tensors are not those of `bank` in name, dtype and shape."""
     expected = {
         name: f"{STORED_DTYPES[str(tensor.dtype).removeprefix('torch.')]} {list(tensor.shape)}"

@@ -9,8 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ValidationError
 
 from backbones.errors import RowcastError
-from backbones.rules import Rule, similarity
-from decoding.options import OPTIONS, parse_options
+from backbones.rules import Rule, parse, similarity
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -22,17 +21,26 @@ def choices(group: str) -> list[str]:
     return sorted(path.stem for path in (FOLDER / group).glob("*.yaml"))
 
 
-def groups() -> list[str]:
-    """The config groups: the folders of this package that hold YAML files."""
-    return sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and any(path.glob("*.yaml")))
+def groups(config_name: str) -> dict[str, str]:
+    """The config groups of a job, by the option that chooses in them: folders that hold YAML files.
+
+    A group of one job alone lies in a folder of the job's name, since to Hydra an option and a group of one
+    name are the same: `heads` chooses in `train/heads`, and is a plain option of other jobs.
+    """
+    folders = [*FOLDER.iterdir(), *FOLDER.glob(f"{config_name}/*")]
+    return {
+        path.name: path.relative_to(FOLDER).as_posix()
+        for path in sorted(folders)
+        if path.is_dir() and any(path.glob("*.yaml"))
+    }
 
 
 def option_names(schema: type, prefix: str = "") -> Iterator[str]:
-    """Dotted names of every option of a schema, those of all decoders included."""
+    """Dotted names of every option of a schema, those of all decoders and of all kinds of heads included."""
     hints = get_type_hints(schema)
     for entry in fields(schema):
         name = prefix + entry.name
-        kinds = OPTIONS if entry.name == "decoder" else entry.metadata.get("kinds")
+        kinds = entry.metadata.get("kinds")
         yield name
         if kinds:
             yield f"{name}.name"
@@ -60,7 +68,8 @@ def require_choice(group: str, name: str) -> None:
         RowcastError: listing the known ones.
     """
     if name not in choices(group):
-        raise RowcastError(f"unknown {group} {name!r}: choose {group}= one of {', '.join(choices(group))}")
+        option = group.rpartition("/")[2]
+        raise RowcastError(f"unknown {option} {name!r}: choose {option}= one of {', '.join(choices(group))}")
 
 
 def typed(config: DictConfig, schema: type[T]) -> T:
@@ -70,9 +79,9 @@ def typed(config: DictConfig, schema: type[T]) -> T:
         RowcastError: for an unknown option, a missing one, a wrong type or a value out of range.
     """
     _require_keys(config, schema, "")
-    decoder = config.get("decoder")
-    if decoder is not None:
-        decoder = checked_decoder(decoder)
+    entries = fields(schema)  # pyright: ignore[reportArgumentType]
+    kinds = {entry.name: entry.metadata["kinds"] for entry in entries if "kinds" in entry.metadata}
+    checked = {name: checked_choice(config[name], known, name) for name, known in kinds.items()}
     try:
         merged = OmegaConf.merge(OmegaConf.structured(schema), config)
     except ValidationError as error:
@@ -81,24 +90,32 @@ def typed(config: DictConfig, schema: type[T]) -> T:
         raise RowcastError(f"option {name} is missing: add {_example(schema, name)}")
     job: Any = OmegaConf.to_object(merged)
     _require_rules(job, "")
-    if decoder is not None:
-        job.decoder = decoder
+    for name, options in checked.items():
+        setattr(job, name, options)
     return job
 
 
-def checked_decoder(config: DictConfig) -> dict[str, Any]:
-    """The options of one decoder, `name` among them, checked against its own schema.
+def checked_choice(config: object, kinds: Mapping[str, type], where: str) -> dict[str, Any]:
+    """The options of one decoder or one kind of heads, `name` among them, checked against its own schema.
+
+    Args:
+        config: the group.
+        kinds: schemas by name.
+        where: the option that holds the group.
 
     Raises:
         RowcastError: as `typed`.
     """
+    if not isinstance(config, DictConfig):
+        raise RowcastError(f"option {where}: expected a group of options, found {config!r}")
     name = config.get("name")
-    if name not in OPTIONS:
-        raise RowcastError(f"unknown decoder.name {name!r}: expected one of {', '.join(OPTIONS)}")
+    if name not in kinds:
+        raise RowcastError(f"unknown {where}.name {name!r}: expected one of {', '.join(kinds)}")
     options = OmegaConf.to_container(config, resolve=True)
     assert isinstance(options, dict)
-    parse_options(name, {str(key): value for key, value in options.items() if key != "name"})
-    return {str(key): value for key, value in options.items()}
+    named = {str(key): value for key, value in options.items()}
+    parse(kinds[name], {key: value for key, value in named.items() if key != "name"}, where)
+    return named
 
 
 def _require_keys(config: DictConfig, schema: type, prefix: str) -> None:

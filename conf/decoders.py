@@ -2,9 +2,19 @@
 
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from conf.check import FOLDER, checked_decoder, require_choice
+from conf.check import FOLDER, checked_choice, choices, require_choice
+from decoding.options import OPTIONS
+
+ALL = "all"
+
+
+def decoder_names(wanted: str | list[str]) -> list[str]:
+    """The decoders that `benchmark.decoders` means: `all`, one name or several; the baseline comes first."""
+    if wanted == ALL:
+        return ["ar", *(name for name in choices("decoder") if name != "ar")]
+    return [wanted] if isinstance(wanted, str) else list(wanted)
 
 
 def decoder_options(name: str) -> dict[str, Any]:
@@ -14,6 +24,4 @@ def decoder_options(name: str) -> dict[str, Any]:
         RowcastError: if there is no such file, listing those there are.
     """
     require_choice("decoder", name)
-    config = OmegaConf.load(FOLDER / "decoder" / f"{name}.yaml")
-    assert isinstance(config, DictConfig)
-    return checked_decoder(config)
+    return checked_choice(OmegaConf.load(FOLDER / "decoder" / f"{name}.yaml"), OPTIONS, "decoder")

@@ -35,17 +35,18 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None]) -> None:
         print(help_text(config_name))
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    status = 0
+    status, words = 0, sys.argv[1:]
 
     def run(config: DictConfig) -> None:
         nonlocal status
+        sys.argv[1:] = words  # as they were written, for messages and records
         try:
             job(typed(config, schema))
         except (RowcastError, OmegaConfBaseException, KeyboardInterrupt) as error:
             status = _report(error)  # here, since Hydra adds lines of its own to what leaves a job
 
     try:
-        sys.argv[1:] = prepare(sys.argv[1:], config_name, schema)
+        sys.argv[1:] = prepare(words, config_name, schema)
         hydra.main(version_base="1.3", config_path=str(FOLDER), config_name=config_name)(run)()
     except (RowcastError, HydraException, OmegaConfBaseException, KeyboardInterrupt) as error:
         status = _report(error)
@@ -63,9 +64,13 @@ def help_text(config_name: str) -> str:
         if name in ("process", "_self_"):
             continue
         file = FOLDER / (f"{name}/{choice}.yaml" if choice else f"{name}.yaml")
-        lines = [text for text in file.read_text().splitlines() if not text.startswith("# @package")]
-        known = f"  # choose with {name}= {', '.join(choices(name))}" if choice else ""
-        sections.append("\n".join([f"{name}:{known}", *(f"  {text}" for text in lines)]))
+        lines = file.read_text().splitlines()
+        known = f"  # choose with {name.rpartition('/')[2]}= {', '.join(choices(name))}" if choice else ""
+        if lines[0] == "# @package _global_":  # holds options of several groups, with their full names
+            sections.append("\n".join([known.strip(), *lines[1:]]))
+        else:
+            shown = [f"  {line}" for line in lines if not line.startswith("# @package")]
+            sections.append("\n".join([f"{name}:{known}", *shown]))
     options = [line for line in body.splitlines() if not line.startswith("  - ")]
     intro = "\n".join(line.removeprefix("#").removeprefix(" ") for line in title.splitlines())
     return "\n\n".join(

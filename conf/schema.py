@@ -7,12 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backbones.rules import above, at_least, count, one_of, rule, seed_range
+from backbones.rules import Rule, above, at_least, count, named, one_of, rule, seed_range
+from decoding.options import OPTIONS
+from heads.options import HEADS
 
 
 def example(text: str) -> Mapping[str, str]:
     """Field metadata: what to write for an option that has no default."""
     return {"example": text}
+
+
+def names(text: str) -> Mapping[str, Rule]:
+    """One text or a list of texts."""
+    return rule(
+        text,
+        lambda value: (
+            isinstance(value, str)
+            or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+        ),
+    )
 
 
 @dataclass
@@ -50,13 +63,6 @@ class Rollouts:
 
 
 @dataclass
-class Heads:
-    horizontal: int = field(metadata=count(1, 256))
-    vertical: int = field(metadata=count(1, 256))
-    hidden: float = field(metadata=above(0, 64))
-
-
-@dataclass
 class Trainer:
     strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed"))
     devices: int = field(metadata=count(1, 1024))
@@ -83,7 +89,7 @@ class Wandb:
 
 @dataclass
 class Benchmark:
-    decoders: list[str]
+    decoders: Any = field(metadata=names("all, or a list of names"))
     prompts: str | None
     images: int = field(metadata=count(1, 1_000_000))
     quality_images: int = field(metadata=count(0, 1_000_000))
@@ -97,7 +103,8 @@ class TrainJob:
     model: Model
     sampling: SamplingOverrides
     rollouts: Rollouts
-    heads: Heads
+    heads: Any = field(metadata=named(HEADS))
+    """One of `heads.options.HEADS`, as a mapping with its `name`."""
     trainer: Trainer
     wandb: Wandb
     benchmark: Benchmark
@@ -121,7 +128,7 @@ class DataJob:
 class DecodingJob:
     model: Model
     sampling: SamplingOverrides
-    decoder: Any
+    decoder: Any = field(metadata=named(OPTIONS))
     """One of `decoding.options.OPTIONS`, as a mapping with its `name`."""
     heads: str | None
     prompt: Any = field(metadata=example('prompt="a red sneaker on blue"'))
@@ -138,5 +145,14 @@ class EvalJob:
     model: Model
     sampling: SamplingOverrides
     benchmark: Benchmark
-    heads: str
+    heads: Any = field(metadata=names("a bundle folder, or a list of them"))
     folder: str
+
+
+@dataclass
+class BackboneJob:
+    model: Model
+    prompt: str | None
+    seed: int = field(metadata=seed_range())
+    paint: bool
+    out: str

@@ -1,6 +1,7 @@
 """The words of a command line made ready for Hydra: plain texts quoted, mistakes named in our words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -10,8 +11,6 @@ from omegaconf import OmegaConf
 
 from backbones.errors import RowcastError
 from conf.check import FOLDER, groups, option_names, require_choice, require_known
-from conf.decoders import decoder_options
-from decoding.options import OPTIONS
 
 REPEATED = "prompt"
 """The one option that may be given several times; its values become a list."""
@@ -30,17 +29,37 @@ def prepare(words: Sequence[str], config_name: str, schema: type) -> list[str]:
     """
     flags = [word for word in words if word.startswith("-")]
     many = bool({"-m", "--multirun"} & set(flags))
-    overrides = [_parsed(_without_plus(word)) for word in words if not word.startswith("-")]
+    known = groups(config_name)
+    texts = [_full(_without_plus(word, known), schema) for word in words if not word.startswith("-")]
+    overrides = [_parsed(text) for text in texts]
     for override in overrides:
-        _check(override, schema, many)
-    _check_decoder(overrides, config_name)
-    return [*flags, *_gathered(overrides)]
+        _check(override, schema, many, known)
+    for entry in fields(schema):
+        if "kinds" in entry.metadata:
+            _check_kind(entry.name, entry.metadata["kinds"], overrides, config_name, known[entry.name])
+    return [*flags, *(_in_group(word, known) for word in _gathered(overrides))]
 
 
-def _without_plus(word: str) -> str:
+def _without_plus(word: str, known: Mapping[str, str]) -> str:
     """`+model=x` as `model=x`: groups are in the defaults lists, where Hydra takes no plus."""
     name = word.lstrip("+").partition("=")[0]
-    return word.lstrip("+") if name in groups() else word
+    return word.lstrip("+") if name in known else word
+
+
+def _in_group(word: str, known: Mapping[str, str]) -> str:
+    """A group's choice with the group's full name, which Hydra knows it by."""
+    name, sign, value = word.partition("=")
+    return f"{known[name]}{sign}{value}" if name in known else word
+
+
+def _full(word: str, schema: type) -> str:
+    """An option by its last part alone, where only one option ends so: `path=x` for `model.path=x`."""
+    name, sign, value = word.partition("=")
+    known = set(option_names(schema))
+    if not sign or name in known:
+        return word
+    ending = [option for option in known if option.endswith(f".{name}")]
+    return f"{ending[0]}={value}" if len(ending) == 1 else word
 
 
 def _parsed(word: str) -> Override:
@@ -59,7 +78,7 @@ def _parsed(word: str) -> Override:
     raise RowcastError(f"expected option=value, found {word!r}: --help shows the options")
 
 
-def _check(override: Override, schema: type, many: bool) -> None:
+def _check(override: Override, schema: type, many: bool, known: Mapping[str, str]) -> None:
     """Names the nearest option or the known choices, where Hydra would speak of structs and search paths."""
     name = override.key_or_group
     if name.partition(".")[0].partition("/")[0] == "hydra":
@@ -69,27 +88,32 @@ def _check(override: Override, schema: type, many: bool) -> None:
         if not many:
             text = _text(override)
             raise RowcastError(f"option {name}: a text with commas needs quotes, '{name}=\"{text}\"'")
-    elif name in groups():
-        require_choice(name, str(override.value()))
+    elif name in known:
+        require_choice(known[name], str(override.value()))
 
 
-def _check_decoder(overrides: Sequence[Override], config_name: str) -> None:
-    """Refuses an option of another decoder than the one chosen."""
-    given = [name for override in overrides if (name := override.key_or_group).startswith("decoder.")]
-    chosen = [override for override in overrides if override.key_or_group == "decoder"]
+def _check_kind(
+    option: str, kinds: Mapping[str, type], overrides: Sequence[Override], config_name: str, group: str
+) -> None:
+    """Refuses an option of another decoder, or of another kind of heads, than the one chosen."""
+    given = [name for override in overrides if (name := override.key_or_group).startswith(f"{option}.")]
+    chosen = [override for override in overrides if override.key_or_group == option]
     if not given or any(override.is_sweep_override() for override in chosen):
         return
-    decoder = str(chosen[-1].value()) if chosen else _default_decoder(config_name)
-    known = list(option_names(OPTIONS[decoder_options(decoder)["name"]], "decoder."))
+    choice = str(chosen[-1].value()) if chosen else _default(group, config_name)
+    file = OmegaConf.load(FOLDER / group / f"{choice}.yaml")
+    kind = OmegaConf.select(file, f"{option}.name") or OmegaConf.select(file, "name")
+    known = list(option_names(kinds[kind], f"{option}."))
     for name in given:
         if name not in known:
-            has = ", ".join(option for option in known if option != "decoder.name") or "none"
-            raise RowcastError(f"decoder={decoder} has no option {name}: it has {has}")
+            has = ", ".join(other for other in known if other != f"{option}.name") or "none"
+            raise RowcastError(f"{option}={choice} has no option {name}: it has {has}")
 
 
-def _default_decoder(config_name: str) -> str:
+def _default(group: str, config_name: str) -> str:
+    """The choice in a group that a job makes by itself."""
     defaults = OmegaConf.select(OmegaConf.load(FOLDER / f"{config_name}.yaml"), "defaults")
-    return next(entry["decoder"] for entry in defaults if "decoder" in entry)
+    return next(entry[group] for entry in defaults if group in entry)
 
 
 def _gathered(overrides: Sequence[Override]) -> Iterator[str]:

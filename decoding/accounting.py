@@ -6,7 +6,9 @@ from math import ceil
 from backbones.contract import Grid
 from backbones.errors import RowcastError
 from decoding.options import parse_options
+from decoding.options.drafters import EagleOptions, MTPStrictOptions
 from decoding.options.jacobi import JacobiOptions
+from decoding.options.spatial import PACOptions, PJDOptions, ZipAROptions
 from decoding.options.ssd import FirstRow, SSDExactOptions, SSDOptions
 
 
@@ -19,24 +21,26 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reac
         1 + ceil((W-1)/B) (r_h+1) + ceil((H-1)/k) (b+i+1)
 
     With the bonus token the first row has ceil(W/(B+1)) blocks. A block that turns out to hold no draft
-    (one exact token) skips its rounds.
+    (one exact token) skips its rounds. 1-D multi-token prediction counts as one long first row.
 
     Args:
         grid: token grid; row ends cost nothing.
         name: decoder.
         options: its YAML group without `name`.
-        reach: horizontal heads, for a first row whose block is null.
+        reach: heads along the row or the raster, for a block that is null.
 
     Raises:
         RowcastError: if the decoder has no fixed count, or an option is wrong.
     """
     if name == "ar":
         return grid.size
+    if name == "mtp":
+        return 1 + _first_row(Grid(rows=1, cols=grid.size), parse_options(name, options), reach)
     if name == "ssd":
         parsed: SSDOptions = parse_options(name, options)
         return 1 + _first_row(grid, parsed.first_row, reach) + _rows_below(grid, parsed)
     raise RowcastError(
-        f"expected a decoder with a fixed count, ar or ssd, found {name}: count its trace instead"
+        f"expected a decoder with a fixed count, ar, ssd or mtp, found {name}: count its trace instead"
     )
 
 
@@ -49,8 +53,17 @@ def forward_bounds(grid: Grid, name: str, options: Mapping[str, object], reach: 
     Raises:
         RowcastError: if the decoder is unknown, or an option is wrong.
     """
-    if isinstance(parsed := parse_options(name, options), SSDExactOptions | JacobiOptions):
+    if isinstance(parsed := parse_options(name, options), SSDExactOptions | JacobiOptions | PACOptions):
         return 1 + ceil((grid.size - 1) / parsed.window), grid.size
+    if isinstance(parsed, MTPStrictOptions | EagleOptions):
+        drafted = parsed.depth if isinstance(parsed, EagleOptions) else parsed.block or reach
+        return 1 + ceil((grid.size - 1) / (drafted + 1)), grid.size
+    if isinstance(parsed, ZipAROptions) and parsed.adaptive:
+        # No row starts earlier than in the plain form, nor later than after the end of the one above.
+        return expected_forwards(grid, name, {"window": parsed.window}, reach), grid.size
+    if isinstance(parsed, PJDOptions):
+        # The topmost row gains a token a forward at least; no row ends with the one above.
+        return ceil((grid.cols - 1) / parsed.window) + grid.rows, grid.size
     count = expected_forwards(grid, name, options, reach)
     return count, count
 

@@ -1,5 +1,6 @@
 """One step of a block of drafts: feed it, judge every draft by its new law, keep what is exact."""
 
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol, runtime_checkable
 
@@ -14,15 +15,25 @@ from decoding.rules.rule import Drafts
 from decoding.session import Session
 
 
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What becomes of the drafts of a block."""
+
+    accepted: Bool[Tensor, "N m"]
+    """Which drafts passed the test."""
+    tokens: Int[Tensor, "N m"]
+    """What stands in their places now."""
+    laws: Float[Tensor, "N m V"]
+    """What these count as drawn from."""
+
+
 @runtime_checkable
 class Judge(Protocol):
     """What a method decides about a block that was fed."""
 
-    def accept(self, drafts: Drafts, u: Float[Tensor, "N m"]) -> Bool[Tensor, "N m"]: ...
-
-    def repair(
-        self, drafts: Drafts, accepted: Bool[Tensor, "N m"], u: Float[Tensor, "N m"]
-    ) -> Int[Tensor, "N m"]: ...
+    def judge(
+        self, session: Session, drafts: Drafts, u_accept: Float[Tensor, "N m"], u_draw: Float[Tensor, "N m"]
+    ) -> Verdict: ...
 
     def commit(self, session: Session, changed: Bool[Tensor, "N m"]) -> int: ...
 
@@ -41,7 +52,7 @@ def advance_block(session: Session, method: Judge, clock: Clock) -> None:
 
 
 def _judge(session: Session, method: Judge, step: Step) -> Bool[Tensor, "N m"]:
-    """Accepts or repairs every draft by its new law, which then is the law that it was drawn from."""
+    """Has every draft accepted or replaced by its new law; returns which tokens are others now."""
     start, end = session.committed, session.end
     count = end - start
     drafts = session.tokens[:, start:end]
@@ -55,12 +66,11 @@ def _judge(session: Session, method: Judge, step: Step) -> Bool[Tensor, "N m"]:
         age=torch.tensor([session.ages[start:end]], device=drafts.device),
     )
     u_accept, u_draw = session.uniform(2 * count).chunk(2, 1)
-    accepted = method.accept(judged, u_accept)
-    tokens = method.repair(judged, accepted, u_draw)
-    changed = tokens != drafts
-    _record(session, accepted, changed)
-    session.tokens[:, start:end] = tokens
-    session.q = judged.p
+    verdict = method.judge(session, judged, u_accept, u_draw)
+    changed = verdict.tokens != drafts
+    record(session, start, verdict.accepted, changed)
+    session.tokens[:, start:end] = verdict.tokens
+    session.q = verdict.laws
     return changed
 
 
@@ -89,13 +99,14 @@ def _keep(session: Session, step: Step, cached: int) -> None:
     session.cached = cached
 
 
-def _record(session: Session, accepted: Bool[Tensor, "N m"], changed: Bool[Tensor, "N m"]) -> None:
-    """Adds the round to the trace, one entry for each stretch of drafts of the same age."""
-    block = slice(session.committed, session.end)
-    start = session.committed
-    for age, drafts in groupby(session.ages[block]):
+def record(
+    session: Session, start: int, accepted: Bool[Tensor, "N m"], changed: Bool[Tensor, "N m"]
+) -> None:
+    """Adds the round of the drafts from `start` on to the trace, an entry for each stretch of equal age."""
+    first, end = start, start + accepted.shape[1]
+    for age, drafts in groupby(session.ages[first:end]):
         stop = start + len(list(drafts))
-        stretch = slice(start - session.committed, stop - session.committed)
+        stretch = slice(start - first, stop - first)
         session.trace.rounds.append(
             Round(
                 index=age,
@@ -106,4 +117,4 @@ def _record(session: Session, accepted: Bool[Tensor, "N m"], changed: Bool[Tenso
             )
         )
         start = stop
-    session.ages[block] = [age + 1 for age in session.ages[block]]
+    session.ages[first:end] = [age + 1 for age in session.ages[first:end]]

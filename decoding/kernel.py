@@ -26,3 +26,12 @@ def residual(p: Float[Tensor, "*B V"], q: Float[Tensor, "*B V"]) -> Float[Tensor
     excess = (p - q).clamp_(min=0)
     mass = excess.sum(-1, keepdim=True)
     return torch.where(mass > 0, excess / mass, p)
+
+
+def race(p: Float[Tensor, "*B V"], clocks: Float[Tensor, "*B V"]) -> Int[Tensor, "*B"]:
+    """Draws from `p` with noise of its own for each code: the Gumbel-max draw in its exponential form.
+
+    The code whose clock, an exponential variable -log u, rings first at the speed p. With the same clocks,
+    near laws mostly give the same code. A code of zero probability is never drawn.
+    """
+    return (p / clocks).argmax(-1)

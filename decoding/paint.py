@@ -64,9 +64,14 @@ def paint(
         out: a `.png` path; its folder is made.
 
     Raises:
-        RowcastError: if `out` cannot be written or would be too large, which is found out before painting.
+        RowcastError: if `out` cannot be written or would be too large, or the backbone has no pixels; all
+            found out before painting.
     """
     require_writable(out)
+    if not backbone.paints:
+        raise RowcastError(
+            f"expected weights that turn tokens into pixels, found none for {backbone.name}: pass model.pixels"
+        )
     total, most = len(prompts) * images, MOST_PIXELS // size**2
     if total > most:
         raise RowcastError(

@@ -8,6 +8,8 @@ Positions are raster indices. At all times `cached <= committed <= end`:
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -45,11 +47,19 @@ class Session:
         """Rounds that each position has been through."""
         self.steps = 0
         """Blocks fed so far."""
+        self.memory: dict[str, Any] = {}
+        """What the method itself remembers about these images from one forward to the next."""
         self._warp, self._noise = warp, noise
+        greedy = warp.sampling.temperature == 0
+        self._likely = Warp(replace(warp.sampling, temperature=1.0)) if greedy else warp
 
     def law(self, logits: Float[Tensor, "GN T V"]) -> Float[Tensor, "N T V"]:
         """Probabilities of the guided law."""
         return self._warp(logits, self.branches)
+
+    def likelihoods(self, logits: Float[Tensor, "GN T V"]) -> Float[Tensor, "N T V"]:
+        """What to rank candidates by: the guided law, at temperature 1 where greedy decoding has one code."""
+        return self._likely(logits, self.branches)
 
     def uniform(self, count: int) -> Float[Tensor, "N count"]:
         """The next random numbers of every image."""

@@ -4,7 +4,6 @@ Speed is measured image by image with the decoders taking turns; quality on a la
 batches. Everything is logged as it is made (`eval/samples.py`) and all figures are computed from the log.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,18 +16,19 @@ from backbones.errors import RowcastError
 from decoding.methods.method import Method
 from eval.environment import environment
 from eval.exhibits import gallery
+from eval.heads import describe
 from eval.judge import can_judge, check_judge
 from eval.passes import Bench, Plan, profile_pass, quality_pass, score_pass, speed_pass
 from eval.report import write_report
 from eval.results import Results, Subject, write_results
 from eval.samples import SampleLog, unwritable
 from eval.summary import summarise, timed_sessions
-from heads.bank import HeadBank
+from heads.contract import DraftHeads
 
 
 def run_benchmark(
     backbone: Backbone,
-    bank: HeadBank,
+    heads: Mapping[str, DraftHeads],
     *,
     decoders: Mapping[str, Method],
     options: Mapping[str, Mapping[str, object]],
@@ -42,7 +42,7 @@ def run_benchmark(
 
     Args:
         backbone: the frozen generator.
-        bank: the heads that the decoders draft with.
+        heads: what the decoders draft with, by kind.
         decoders: name -> method; one of them must be plain autoregression, the baseline.
         options: name -> the options that the method was built with, for the record.
         prompts: taken in order; after the last one every prompt gets its next image.
@@ -58,7 +58,7 @@ def run_benchmark(
     baseline = require_baseline({name: method.name for name, method in decoders.items()})
     if can_judge(backbone.name) and plan.quality_images:
         check_judge(prompts)
-    subject, machine = _subject(backbone, bank), environment(backbone)
+    subject, machine = _subject(backbone, heads), environment(backbone)
     contract = {
         "subject": asdict(subject),
         "sampling": asdict(sampling),
@@ -133,17 +133,11 @@ def require_baseline(methods: Mapping[str, str]) -> str:
     )
 
 
-def _subject(backbone: Backbone, bank: HeadBank) -> Subject:
-    weights = hashlib.sha256()
-    for name, tensor in sorted(bank.state_dict().items()):
-        weights.update(name.encode())
-        weights.update(tensor.detach().cpu().float().numpy().tobytes())
+def _subject(backbone: Backbone, heads: Mapping[str, DraftHeads]) -> Subject:
     return Subject(
         backbone=backbone.name,
         fingerprint=backbone.fingerprint,
         grid=backbone.grid,
         codes=backbone.codes,
-        heads=weights.hexdigest()[:12],
-        offsets=[offset.label for offset in bank.offsets],
-        parameters=sum(parameter.numel() for parameter in bank.parameters()),
+        heads={kind: describe(live) for kind, live in heads.items()},
     )

@@ -24,7 +24,9 @@ class Exhibit:
 
 
 def gallery(bench: Bench, count: int = GALLERY) -> list[Exhibit]:
-    """The first images of the speed pass, every decoder's side by side."""
+    """The first images of the speed pass, every decoder's side by side; none of a backbone without pixels."""
+    if not bench.backbone.paints:
+        return []
     count = min(count, bench.plan.images)
     painted: dict[str, list[str]] = {}
     for name in bench.decoders:
@@ -38,6 +40,9 @@ def gallery(bench: Bench, count: int = GALLERY) -> list[Exhibit]:
 
 def gallery_section(exhibits: Sequence[Exhibit], results: Results) -> str:
     """One card a prompt, the decoders in a row."""
+    if not exhibits:
+        note = f"{results.subject.backbone} was loaded without the weights that turn tokens into pixels."
+        return section("Images", note)
     laws = {decoder.name: law(decoder) for decoder in results.decoders}
     cards = [
         f'<div class="card"><h3>{escape(exhibit.prompt)}</h3><div class="row">'

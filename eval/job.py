@@ -3,21 +3,24 @@
 import random
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from backbones.registry import load_backbone, rollout_prompts
-from checkpoints import load_heads
-from conf.decoders import decoder_options
+from conf.decoders import decoder_names, decoder_options
 from conf.schema import EvalJob
 from decoding.methods import build_method
+from decoding.methods.method import Method
+from decoding.options import HEADS
 from decoding.prompts import read_prompts
 from eval.benchmark import require_baseline, run_benchmark
+from eval.heads import find_bundles, load_bundles
 from eval.judge import can_judge, check_judge
 from eval.passes import Plan
 from eval.table import json_line, terminal_table
+from heads.contract import DraftHeads
 
 
 def run(job: EvalJob, program: str = "eval") -> Path:
@@ -31,19 +34,15 @@ def run(job: EvalJob, program: str = "eval") -> Path:
         RowcastError: for options, prompts, heads or folders that cannot be used.
     """
     options, prompts = check(job)
+    bundles = find_bundles(job.heads, {name: chosen["name"] for name, chosen in options.items()})
     backbone = load_backbone(**asdict(job.model))
-    bank = load_heads(Path(job.heads), backbone)
+    heads = load_bundles(bundles, backbone)
     folder = Path(job.folder)
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
     results = run_benchmark(
         backbone,
-        bank,
-        decoders={
-            name: build_method(
-                chosen["name"], {key: value for key, value in chosen.items() if key != "name"}, bank
-            )
-            for name, chosen in options.items()
-        },
+        heads,
+        decoders={name: _method(chosen, heads) for name, chosen in options.items()},
         options=options,
         prompts=prompts,
         sampling=replace(backbone.sampling, **overrides),
@@ -68,12 +67,17 @@ def check(job: EvalJob) -> tuple[dict[str, dict[str, Any]], Sequence[str]]:
     Raises:
         RowcastError: for an unknown decoder, no baseline among them, prompts that cannot be used.
     """
-    options = {name: decoder_options(name) for name in job.benchmark.decoders}
+    options = {name: decoder_options(name) for name in decoder_names(job.benchmark.decoders)}
     require_baseline({name: chosen["name"] for name, chosen in options.items()})
     prompts = _prompts(job.benchmark.prompts, job.model.name, job.benchmark.seed)
     if can_judge(job.model.name) and job.benchmark.quality_images:
         check_judge(prompts)
     return options, prompts
+
+
+def _method(chosen: Mapping[str, Any], heads: Mapping[str, DraftHeads]) -> Method:
+    options = {key: value for key, value in chosen.items() if key != "name"}
+    return build_method(chosen["name"], options, heads.get(HEADS.get(chosen["name"], "")))
 
 
 def _prompts(path: str | None, model: str, seed: int) -> Sequence[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eval.exhibits import Exhibit, gallery_section
 from eval.figures import Point, heat_map, tradeoff_plot
+from eval.heads import HeadsSubject
 from eval.page import Markup, card, facts, page, section, table, tag
 from eval.results import DEFINITIONS, DecoderResult, Results, write_text
 from eval.statistics import Interval
@@ -73,8 +74,7 @@ def _headline(results: Results) -> str:
         else f"the drafting decoder nearest to {baseline.name} in quality"
     )
     about = (
-        f"{subject.grid.rows}x{subject.grid.cols} tokens, {subject.codes} codes, draft heads "
-        f"{', '.join(subject.offsets)} with {subject.parameters:,} parameters. The figures here are of "
+        f"{subject.grid.rows}x{subject.grid.cols} tokens, {subject.codes} codes. The figures here are of "
         f"{best.name}, {chosen}; the tables have all."
     )
     title = f"{escape(best.name)} {tag(law(best))} on {escape(subject.backbone)}"
@@ -199,6 +199,11 @@ def _flat(options: Mapping[str, object], prefix: str = "") -> str:
     )
 
 
+def _heads(heads: HeadsSubject) -> str:
+    targets = ", ".join(heads.targets)
+    return f"{targets}; {heads.parameters:,} parameters; {heads.weights} (hash of the loaded tensors)"
+
+
 def _provenance(results: Results) -> str:
     code = Markup(f"<pre><code>{escape(results.command)}</code></pre>")
     sampling = ", ".join(
@@ -207,7 +212,7 @@ def _provenance(results: Results) -> str:
     described = [
         ("made", results.created),
         ("backbone", f"{results.subject.backbone}, fingerprint {results.subject.fingerprint}"),
-        ("heads", f"{results.subject.heads} (hash of the loaded tensors)"),
+        *((f"{kind} heads", _heads(heads)) for kind, heads in results.subject.heads.items()),
         ("sampling", sampling),
         ("benchmark", _flat(asdict(results.plan))),
         *((decoder.name, _flat(decoder.options)) for decoder in results.decoders),

@@ -9,10 +9,11 @@ from backbones.contract import Grid, Sampling
 from backbones.durable import write_durably
 from backbones.errors import RowcastError
 from eval.environment import Environment
+from eval.heads import HeadsSubject
 from eval.passes import Plan
 from eval.statistics import Interval, Spread
 
-SCHEMA = 1
+SCHEMA = 2
 
 DEFINITIONS = {
     "forwards": "trunk calls per image, prefill included; a guidance pair is one call",
@@ -91,10 +92,8 @@ class Subject:
     fingerprint: str
     grid: Grid
     codes: int
-    heads: str
-    """Hash of the head weights."""
-    offsets: list[str]
-    parameters: int
+    heads: dict[str, HeadsSubject]
+    """By kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

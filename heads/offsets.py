@@ -1,7 +1,7 @@
 """The geometry of drafting: which place of the token grid a head looks at from where it stands.
 
 A state is named by the token it emits: `s(y,x)` is the trunk output whose logits are the law of token
-(y,x). A head reads the pair [s(y,x) ; embedding of token (y,x)] and predicts s(y+down, x+right). Raster
+(y,x). A head reads the pair [s(y,x) ; embedding of token (y,x)] and predicts the state at its offset. Raster
 indices count image tokens alone, so a backbone's row ends change nothing here.
 """
 
@@ -34,6 +34,39 @@ class Offset:
         """`h+d` for d tokens to the right, `v+d` for d rows down."""
         return f"h+{self.right}" if self.down == 0 else f"v+{self.down}"
 
+    @property
+    def option(self) -> str:
+        """The option that decides how far such offsets reach."""
+        return "heads.vertical" if self.down else "heads.horizontal"
+
+
+@dataclass(frozen=True, order=True)
+class Ahead:
+    """`steps` tokens on along the raster, past the ends of rows: all that text-born drafters know.
+
+    Raises:
+        ValueError: if it does not go forward.
+    """
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"an offset along the raster goes forward, found {self.steps}")
+
+    @property
+    def label(self) -> str:
+        """`t+d` for d tokens on."""
+        return f"t+{self.steps}"
+
+    @property
+    def option(self) -> str:
+        """The option that decides how far such offsets reach."""
+        return "heads.ahead"
+
+
+AnyOffset = Offset | Ahead
+
 
 def horizontal_offsets(count: int) -> tuple[Offset, ...]:
     """The offsets `h+1` to `h+count`."""
@@ -45,11 +78,19 @@ def vertical_offsets(count: int) -> tuple[Offset, ...]:
     return tuple(Offset(step, 0) for step in range(1, count + 1))
 
 
-def pairs(grid: Grid, offset: Offset) -> tuple[Int[Tensor, " K"], Int[Tensor, " K"]]:
+def raster_offsets(count: int) -> tuple[Ahead, ...]:
+    """The offsets `t+1` to `t+count`."""
+    return tuple(Ahead(step) for step in range(1, count + 1))
+
+
+def pairs(grid: Grid, offset: AnyOffset) -> tuple[Int[Tensor, " K"], Int[Tensor, " K"]]:
     """Every (source, target) of `offset` inside `grid` as raster indices; K is 0 where it does not fit.
 
-    A target stays in its source's row (horizontal) or column (vertical): a pair never wraps.
+    The target of an `Offset` stays in its source's row (horizontal) or column (vertical): a pair never wraps.
     """
+    if isinstance(offset, Ahead):
+        source = torch.arange(max(0, grid.size - offset.steps))
+        return source, source + offset.steps
     index = torch.arange(grid.size).view(grid.rows, grid.cols)
     target = index[offset.down :, offset.right :]
     source = index[: target.shape[0], : target.shape[1]]

@@ -12,7 +12,7 @@ from backbones.contract import Backbone, Sampling
 from conf.schema import TrainJob
 from data.rollouts import RolloutSet
 from decoding.methods.method import Method
-from heads.bank import HeadBank
+from heads.contract import DraftHeads
 from train import run
 from train.loggers import MetricsFile, wandb_logger
 from train.module import Batches, HeadTraining
@@ -31,7 +31,7 @@ class Parts:
     """What a run is made of."""
 
     backbone: Backbone
-    bank: HeadBank
+    bank: DraftHeads
     sampling: Sampling
     prompts: Sequence[str]
     """Of the rollouts; validation paints some of them."""
@@ -72,6 +72,7 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
         schedule,
         guided=parts.sampling.guidance != 1,
         chunk=job.trainer.loss_chunk,
+        seed=job.trainer.seed,
     )
     loader = Batches(rollouts, job.trainer.batch, job.trainer.seed)
     try:

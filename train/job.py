@@ -22,8 +22,9 @@ from data.rollouts import RolloutSet
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.prompts import read_prompts
-from heads.bank import HeadBank
-from heads.loss import check_targets
+from heads.contract import DraftHeads
+from heads.kinds import build_heads
+from heads.options import parse_heads
 from train import run
 from train.fit import Parts, fit
 from train.loggers import FILE, last_metrics, require_wandb_key
@@ -31,8 +32,8 @@ from train.saving import read_heads
 from train.strategy import process_rank
 
 PHASES = 4
-PAINTERS = ("ssd", "ssd_r0")
-"""The decoders of validation; the figures of the first are on the terminal."""
+PAINTERS = {"ssd": ("ssd", "ssd_r0"), "mtp": ("mtp_strict", "mtp"), "eagle": ("eagle",)}
+"""The decoders of validation by kind of heads; the figures of the first are on the terminal."""
 CHECKED_IMAGES = 4
 
 
@@ -100,18 +101,23 @@ def _parts(job: TrainJob) -> Parts:
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
     given = job.rollouts.prompts
     torch.manual_seed(job.trainer.seed)
-    bank = HeadBank(backbone.width, **asdict(job.heads))
-    check_targets(bank.offsets, backbone.grid)
+    bank = _new_heads(job, backbone.width)
+    bank.check_targets(backbone.grid)
     return Parts(
         backbone=backbone,
         bank=bank,
         sampling=replace(backbone.sampling, **overrides),
         prompts=read_prompts(given) if given else rollout_prompts(job.model.name),
-        painters={name: _painter(name, bank) for name in PAINTERS},
+        painters={name: _painter(name, bank) for name in PAINTERS[bank.kind]},
     )
 
 
-def _painter(name: str, bank: HeadBank) -> Method:
+def _new_heads(job: TrainJob, width: int) -> DraftHeads:
+    kind, options = parse_heads(job.heads)
+    return build_heads(kind, width, options)
+
+
+def _painter(name: str, bank: DraftHeads) -> Method:
     options = decoder_options(name)
     return build_method(options.pop("name"), options, bank)
 
@@ -145,7 +151,7 @@ def _contract(job: TrainJob, rollouts: RolloutSet) -> dict[str, Any]:
             "model": {"name": made["backbone"], "fingerprint": made["fingerprint"]},
             "sampling": made["sampling"],
             "rollouts": {"images": len(rollouts), "seed": made["seed"], "prompts": made["prompts"]},
-            "heads": asdict(job.heads),
+            "heads": job.heads,
             "trainer": trainer,
         }
     )
@@ -154,10 +160,8 @@ def _contract(job: TrainJob, rollouts: RolloutSet) -> dict[str, Any]:
 def _print_parameters(parts: Parts) -> None:
     """What is trained and what is not."""
     bank, backbone = parts.bank, parts.backbone
-    rows = [
-        (f"head {offset.label}", list(bank.predictors[offset.label].parameters())) for offset in bank.offsets
-    ]
-    for name, weights in [*rows, ("all heads", list(bank.parameters()))]:
+    for name, part in [*bank.parts().items(), ("all heads", bank)]:
+        weights = list(part.parameters())
         count = sum(weight.numel() for weight in weights if weight.requires_grad)
         print(f"  {name:<18}{count:>12,} trained    {_dtype(weights[0].dtype)}")
     print(f"  {'backbone ' + backbone.name:<18}{0:>12,} trained    {_dtype(backbone.dtype)}, frozen")
@@ -175,7 +179,7 @@ def _figures(metrics: Mapping[str, float]) -> dict[str, float]:
 def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:
     """Saves the heads of a checkpoint as a bundle and loads them again, as a user will."""
     folder = Path(job.folder)
-    bank = HeadBank(parts.backbone.width, **asdict(job.heads))
+    bank = _new_heads(job, parts.backbone.width)
     bank.load_state_dict(read_heads(last))
     save_bundle(
         folder / run.HEADS,

@@ -1,7 +1,7 @@
 """The Lightning module: trains the heads on states that it harvests from the frozen backbone as it goes.
 
-It draws no random number: batches come in the loader's order, and paintings have streams of their own. So
-a checkpoint holds everything that the rest of a run depends on.
+Its only random numbers are a function of seed, step and process, batches come in the loader's order, and
+paintings have streams of their own. So a checkpoint holds everything that the rest of a run depends on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +15,10 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from backbones.contract import Backbone
 from backbones.errors import RowcastError
-from data.harvest import harvest
+from data.harvest import Harvest, harvest
 from data.loader import ResumableLoader
 from data.shards import Rollout
-from heads.bank import HeadBank
-from heads.loss import head_losses
-from heads.offsets import Offset
+from heads.contract import DraftHeads, Lesson
 from train.optimiser import Schedule, build_optimiser
 
 LOG_EVERY = 10
@@ -50,13 +48,14 @@ class HeadTraining(LightningModule):
         schedule: Steps, learning rate and decay.
         guided: Whether the unconditional branch is learnt too, as guided decoding needs it.
         chunk: Pairs in one piece of the loss.
+        seed: Of the noise that some kinds of heads are trained with.
     """
 
-    bank: HeadBank
+    bank: DraftHeads
     backbone: Backbone
 
     def __init__(
-        self, bank: HeadBank, backbone: Backbone, schedule: Schedule, *, guided: bool, chunk: int
+        self, bank: DraftHeads, backbone: Backbone, schedule: Schedule, *, guided: bool, chunk: int, seed: int
     ) -> None:
         super().__init__()
         self.bank = bank
@@ -64,6 +63,7 @@ class HeadTraining(LightningModule):
         self._schedule = schedule
         self._guided = guided
         self._chunk = chunk
+        self._seed = seed
         self._window: list[Tensor] = []
 
     def setup(self, stage: str) -> None:
@@ -73,10 +73,22 @@ class HeadTraining(LightningModule):
         # The backbone computes in its own dtype, whatever the precision of the heads.
         with torch.autocast(self.device.type, enabled=False):
             data = harvest(self.backbone, batch.rollouts, self._guided)
-        losses = head_losses(self.bank, data.states, data.embeddings, self.backbone.grid, self._chunk)
+        losses = self.bank.losses(self._lesson(data))
         self._require_finite(losses, batch.rollouts)
         self._record(losses)
-        return torch.stack(list(losses.values())).mean()
+        return self.bank.objective(losses)
+
+    def _lesson(self, data: Harvest) -> Lesson:
+        backbone = self.backbone
+        seed = ((self._seed * 1_000_003 + self.global_step) * 1_000_003 + self.global_rank) % 2**63
+        return Lesson(
+            states=data.states,
+            embeddings=data.embeddings,
+            grid=backbone.grid,
+            chunk=self._chunk,
+            head=lambda hidden: backbone.head(hidden.to(backbone.dtype)),
+            generator=torch.Generator().manual_seed(seed),
+        )
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimiser = build_optimiser(self, self._schedule)
@@ -84,19 +96,19 @@ class HeadTraining(LightningModule):
         scheduler = LambdaLR(optimiser, lambda step: self._schedule.factor(step))  # noqa: PLW0108
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
-    def _require_finite(self, losses: Mapping[Offset, Tensor], batch: Sequence[Rollout]) -> None:
+    def _require_finite(self, losses: Mapping[str, Tensor], batch: Sequence[Rollout]) -> None:
         """Before the optimiser step, so that the weights never see it."""
         if torch.stack(list(losses.values())).isfinite().all():
             return
-        offset, loss = next((key, value) for key, value in losses.items() if not value.isfinite())
+        label, loss = next((key, value) for key, value in losses.items() if not value.isfinite())
         keys = ", ".join(rollout.key for rollout in batch)
         raise RowcastError(
-            f"expected a finite loss, found {loss.item()} of head {offset.label} at step {self.global_step} "
+            f"expected a finite loss, found {loss.item()} of head {label} at step {self.global_step} "
             f"on images {keys}; the last checkpoint is kept: lower trainer.learning_rate or set "
             "trainer.precision=32-true, and run again with resume=false"
         )
 
-    def _record(self, losses: Mapping[Offset, Tensor]) -> None:
+    def _record(self, losses: Mapping[str, Tensor]) -> None:
         """Logs the mean of the last steps over all ranks; single steps jump about too much to read."""
         self._window.append(torch.stack([loss.detach() for loss in losses.values()]))
         step = self.global_step + 1
@@ -105,8 +117,8 @@ class HeadTraining(LightningModule):
         steps = len(self._window)
         means = self.trainer.strategy.reduce(torch.stack(self._window).mean(0), reduce_op="mean")
         self._window.clear()
-        values = dict(zip((f"loss/{offset.label}" for offset in losses), means.tolist(), strict=True))
-        values["loss"] = means.mean().item()
+        values = dict(zip((f"loss/{label}" for label in losses), means.tolist(), strict=True))
+        values["loss"] = self.bank.objective(dict(zip(losses, means, strict=True))).item()
         values["steps_in_mean"] = steps
         values["learning_rate"] = self._schedule.learning_rate * self._schedule.factor(self.global_step)
         for logger in self.loggers:

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from backbones.contract import Backbone, Sampling
 from backbones.durable import write_durably
 from decoding.engine import generate
-from decoding.generation import Trace
+from decoding.generation import Generation, Trace
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.noise import Noise
@@ -84,18 +84,24 @@ class Validation(Callback):
         step = trainer.global_step
         rows, metrics, report = [self._baseline()], {}, ""
         for name, method in self._methods.items():
-            painted = self._generate(method)
+            painted, forwards = self._generate(method)
             rows.append(painted.tokens)
-            metrics |= figures(name, painted.trace)
-            report = report or summary(name, painted.trace)
-        path = self._folder / f"step-{step:06d}.png"
-        strip = image_strip([self._backbone.decode(row) for row in rows])
-        write_durably(path, _png(strip))
+            metrics |= {**figures(name, painted.trace), f"{name}/forwards": forwards}
+            report = report or summary(name, painted.trace, forwards)
+        path = self._strip(rows, step)
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step)
-            if isinstance(logger, WandbLogger):
+            if isinstance(logger, WandbLogger) and path is not None:
                 logger.log_image("validation", [str(path)], step=step)
-        tqdm.write(f"  step {step:>5}  {report}  {path}")
+        tqdm.write(f"  step {step:>5}  {report}  {path or '(no pictures: model.pixels is not given)'}")
+
+    def _strip(self, rows: Sequence[Int[Tensor, "N P"]], step: int) -> Path | None:
+        """Writes the pictures, where the backbone has what turns tokens into pixels."""
+        if not self._backbone.paints:
+            return None
+        path = self._folder / f"step-{step:06d}.png"
+        write_durably(path, _png(image_strip([self._backbone.decode(row) for row in rows])))
+        return path
 
     def _baseline(self) -> Int[Tensor, "N P"]:
         """Plainly sampled tokens of the prompts; the same all through a run, so made once."""
@@ -108,32 +114,39 @@ class Validation(Callback):
                     return file.get_tensor("tokens").long().to(self._backbone.device)
         except (FileNotFoundError, SafetensorError):
             pass  # missing or damaged: made again
-        tokens = self._generate(build_method("ar", {}, None)).tokens
+        tokens = self._generate(build_method("ar", {}, None))[0].tokens
         self._folder.mkdir(parents=True, exist_ok=True)
         content = safetensors.torch.save({"tokens": tokens.int().cpu().contiguous()}, metadata)
         write_durably(path, content)
         return tokens
 
-    def _generate(self, method: Method) -> Any:
-        noise = Noise(self._seed, self._prompts, [0] * len(self._prompts))
-        return generate(self._backbone, self._prompts, method, noise, self._sampling)
+    def _generate(self, method: Method) -> tuple[Generation, float]:
+        """The paintings of all prompts, and the forwards an image took; painted singly if they must be."""
+        prompts, done = self._prompts, []
+        for batch in [prompts] if method.lockstep else [[prompt] for prompt in prompts]:
+            noise = Noise(self._seed, batch, [0] * len(batch))
+            done.append(generate(self._backbone, batch, method, noise, self._sampling))
+        rounds = [round_ for painted in done for round_ in painted.trace.rounds]
+        tokens = torch.cat([painted.tokens for painted in done])
+        forwards = sum(painted.trace.forwards for painted in done) / len(done)
+        return Generation(tokens=tokens, trace=Trace(rounds=rounds)), forwards
 
 
 def figures(name: str, trace: Trace) -> dict[str, float]:
-    """What a validation logs of one decoder."""
+    """What a validation logs of one decoder's rounds."""
     accepted = {
         f"{name}/accepted/{label}": kept / examined for label, (kept, examined) in trace.acceptance().items()
     }
     changed = {f"{name}/changed/round_{i + 1}": part for i, part in enumerate(trace.changed_fraction())}
-    return {**accepted, **changed, f"{name}/forwards": float(trace.forwards)}
+    return {**accepted, **changed}
 
 
-def summary(name: str, trace: Trace) -> str:
+def summary(name: str, trace: Trace, forwards: float) -> str:
     """The figures of one decoder that fit on a line."""
     parts = [
         f"{label} {kept / examined:.2f}" for label, (kept, examined) in sorted(trace.acceptance().items())
     ]
-    return f"{name}: {trace.forwards} forwards, accepted {' '.join(parts)}"
+    return f"{name}: {forwards:g} forwards, accepted {' '.join(parts)}"
 
 
 def image_strip(rows: Sequence[UInt8[Tensor, "N 3 H W"]]) -> UInt8[Tensor, "3 SH SW"]:

@@ -1,30 +1,52 @@
 """The pocket model behind the backbone contract: Janus, its own prompt format, weights that come along."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-import torch
+from transformers import JanusForConditionalGeneration, PreTrainedTokenizerBase
 
 from backbones.contract import Sampling
-from backbones.janus import Janus, load_janus
+from backbones.janus import Janus, check_size, read
+from backbones.janus_prompt import PromptFormat
+from backbones.pocket.architecture import BOI, BOS, PAD, configuration, text_tokenizer
+from backbones.pocket.photographs import all_captions
 from backbones.pocket.prompt import prompt_ids
+from backbones.source import Source
+from backbones.words import Words
 
 WEIGHTS = Path(__file__).parent / "weights"
 SAMPLING = Sampling(guidance=2.0)
 
 
-def load_pocket(
-    path: str | Path | None = None, *, revision: str | None = None, dtype: torch.dtype = torch.float32
-) -> Janus:
-    """Loads the weights that come with the package, or other ones of the same format from `path`.
+class PocketFormat(PromptFormat):
+    """The captions that the model knows, between begin of sentence and begin of image."""
+
+    special = (BOS, PAD, BOI)
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer, self.words = tokenizer, Words(tokenizer, self.special)
+        self.pad = self.words[PAD]
+
+    def ids(self, prompt: str) -> list[int]:
+        return prompt_ids(self._tokenizer, prompt)
+
+
+def prompts(name: str) -> Sequence[str]:
+    """Every caption that the model knows."""
+    return all_captions()
+
+
+def load(source: Source) -> Janus:
+    """Loads the weights that come with the package, or other ones of the same format from `source.path`.
 
     Raises:
-        RowcastError: if files are missing or broken.
+        RowcastError: if files are missing or broken, or the size is another.
     """
-    return load_janus(
-        path or WEIGHTS,
-        revision=revision,
-        dtype=dtype,
-        name="pocket",
-        sampling=SAMPLING,
-        prompt_format=prompt_ids,
-    )
+    return read(source, source.path or str(WEIGHTS), SAMPLING, PocketFormat)
+
+
+def random(source: Source) -> Janus:
+    """The configuration with random weights, on the default device."""
+    model = JanusForConditionalGeneration._from_config(configuration(), dtype=source.torch_dtype)
+    check_size(source.size, model.model.vqmodel, source.name)
+    return Janus(model, PocketFormat(text_tokenizer()), name=source.name, sampling=SAMPLING)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import JanusForConditionalGeneration, PreTrainedTokenizerBase
 
-from backbones.janus import unconditional_ids
+from backbones.janus_prompt import unconditional_ids
 from backbones.padding import left_padded
 from backbones.pocket.architecture import PAD_ID
 from backbones.pocket.photographs import Photographs, caption, draw_colours, tint

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import torch
 
 from decoding.session import Session
-from heads.bank import HeadBank
-from heads.offsets import Offset
+from heads.bank import PredictorBank
+from heads.offsets import AnyOffset
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """Head inputs at `start..stop`, each of which drafts the token `offset` away from it."""
 
-    offset: Offset
+    offset: AnyOffset
     start: int
     stop: int
 
 
-def draft(session: Session, heads: HeadBank, sources: Sequence[Source]) -> None:
+def draft(session: Session, heads: PredictorBank, sources: Sequence[Source]) -> None:
     """Drafts the next positions: one head call per source, then one pass through the output layer for all.
 
     Args:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from decoding.advance import advance_block
+from decoding.advance import Verdict, advance_block
 from decoding.clock import Clock
 from decoding.rules.rule import Drafts, Rule, Strict
 from decoding.session import Session
@@ -32,6 +32,13 @@ class Method(ABC):
         """One forward and what follows from it; methods whose drafts are no block have their own."""
         advance_block(session, self, clock)
 
+    def judge(
+        self, session: Session, drafts: Drafts, u_accept: Float[Tensor, "N m"], u_draw: Float[Tensor, "N m"]
+    ) -> Verdict:
+        """Accepts or repairs every draft of a block, whose law then is `p`."""
+        accepted = self.accept(drafts, u_accept)
+        return Verdict(accepted=accepted, tokens=self.repair(drafts, accepted, u_draw), laws=drafts.p)
+
     def accept(self, drafts: Drafts, u: Float[Tensor, "N m"]) -> Bool[Tensor, "N m"]:
         """Which drafts stay; pure."""
         return self.rule.accept(drafts, u)
@@ -39,7 +46,7 @@ class Method(ABC):
     def repair(
         self, drafts: Drafts, accepted: Bool[Tensor, "N m"], u: Float[Tensor, "N m"]
     ) -> Int[Tensor, "N m"]:
-        """The tokens after the round; pure. Afterwards their law counts as `p`."""
+        """The tokens after the round; pure."""
         return self.rule.repair(drafts, accepted, u)
 
     @abstractmethod

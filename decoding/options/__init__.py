@@ -10,7 +10,9 @@ from typing import Any
 
 from backbones.errors import RowcastError
 from backbones.rules import parse
+from decoding.options.drafters import EagleOptions, MTPOptions, MTPStrictOptions
 from decoding.options.jacobi import JacobiOptions
+from decoding.options.spatial import PACOptions, PJDOptions, ZipAROptions
 from decoding.options.ssd import SSDExactOptions, SSDOptions
 
 
@@ -23,12 +25,23 @@ OPTIONS: dict[str, type] = {
     "ar": AROptions,
     "ssd": SSDOptions,
     "ssd_exact": SSDExactOptions,
-    "sjd": JacobiOptions,
-    "mc_sjd": JacobiOptions,
+    "jacobi": JacobiOptions,
+    "sjd_pac": PACOptions,
+    "zipar": ZipAROptions,
+    "pjd": PJDOptions,
+    "mtp": MTPOptions,
+    "mtp_strict": MTPStrictOptions,
+    "eagle": EagleOptions,
 }
 """The options of each decoder by its name, without the name itself."""
 
-HEADS: dict[str, str] = {"ssd": "ssd", "ssd_exact": "ssd"}
+HEADS: dict[str, str] = {
+    "ssd": "ssd",
+    "ssd_exact": "ssd",
+    "mtp": "mtp",
+    "mtp_strict": "mtp",
+    "eagle": "eagle",
+}
 """The kind of draft heads that a decoder needs; the others need none."""
 
 

@@ -58,6 +58,8 @@ def test_gather_keeps_slots_in_the_given_order() -> None:
     assert cache.length == 3
     keys, _ = cache.update(new[:, :, :1], new[:, :, :1], 1)
     assert torch.equal(keys, new[:, :, [0, 3, 2, 0]])
+    cache.gather(torch.tensor([0, 1]))
+    assert torch.equal(cache.update(new[:, :, :1], new[:, :, :1], 1)[0], new[:, :, [0, 3, 0]])
 
 
 def test_refuses_to_keep_more_than_it_holds() -> None:

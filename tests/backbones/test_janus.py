@@ -7,87 +7,41 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import JanusConfig, JanusForConditionalGeneration, LlamaConfig, PreTrainedTokenizerFast
-from transformers.models.janus.configuration_janus import JanusVisionConfig, JanusVQVAEConfig
+from transformers import JanusForConditionalGeneration
 
+from backbones import janus
 from backbones.errors import RowcastError
-from backbones.janus import BOI, Janus, load_janus
-from tests.backbones.walk import images, walk
+from backbones.janus import Janus
+from backbones.registry import load_backbone
+from backbones.source import Source
+from tests.backbones.checkpoints.janus import (
+    ASSISTANT,
+    BOI,
+    BOS,
+    CODES,
+    EOS,
+    PAD,
+    ROWS,
+    USER,
+    WIDTH,
+    tiny_janus,
+    write_janus,
+)
+from tests.backbones.walk import greedy, images, walk
 
 pytestmark = pytest.mark.unit
-
-WORDS = ["<s>", "</s>", "<pad>", BOI, "<unk>", "<|User|>:", "<|Assistant|>:", "a", "red", "cube", "sphere"]
-CODES, WIDTH, ROWS = 48, 32, 4
-
-
-def tiny_janus() -> JanusForConditionalGeneration:
-    text = LlamaConfig(
-        vocab_size=len(WORDS),
-        hidden_size=WIDTH,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=32,
-        pad_token_id=2,
-    )
-    vision = JanusVisionConfig(
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        image_size=16,
-        patch_size=4,
-        projection_dim=WIDTH,
-        num_image_tokens=ROWS * ROWS,
-    )
-    vq = JanusVQVAEConfig(
-        embed_dim=8,
-        num_embeddings=CODES,
-        latent_channels=32,
-        base_channels=32,
-        channel_multiplier=[1, 1],
-        num_res_blocks=1,
-        num_patches=ROWS,
-        projection_dim=WIDTH,
-        image_token_embed_dim=WIDTH,
-    )
-    torch.manual_seed(0)
-    model = JanusForConditionalGeneration(
-        JanusConfig(text_config=text, vision_config=vision, vq_config=vq, image_token_id=4)
-    )
-    core = model.model
-    spread = (core.language_model, core.generation_embeddings, core.generation_aligner, core.generation_head)
-    for module in spread:
-        for parameter in module.parameters():
-            if parameter.dim() == 2:
-                torch.nn.init.normal_(parameter, std=1.5 * parameter.shape[-1] ** -0.5)
-            else:
-                torch.nn.init.normal_(parameter, mean=1, std=0.3)
-    return model
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
     folder = tmp_path_factory.mktemp("janus")
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token="<s>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-        additional_special_tokens=[BOI],
-    ).save_pretrained(folder)
-    tiny_janus().save_pretrained(folder)
+    write_janus(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def backbone(folder: Path) -> Janus:
-    return load_janus(folder)
+    return load(folder)
 
 
 @pytest.fixture
@@ -95,19 +49,48 @@ def copy(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
+def load(folder: Path, **options: str) -> Janus:
+    backbone = load_backbone("janus", path=str(folder), device="cpu", **options)
+    assert isinstance(backbone, Janus)
+    return backbone
+
+
+def change_json(path: Path, **fields: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def as_bytes(folder: Path, text: str) -> list[int]:
+    known = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    return [known[char] for char in text.replace(" ", "Ġ").replace("\n", "Ċ")]
+
+
 def test_facts(backbone: Janus) -> None:
-    assert (backbone.grid.rows, backbone.grid.cols, backbone.codes, backbone.width) == (4, 4, CODES, WIDTH)
-    assert backbone.sampling.guidance == 5
-    assert backbone.sampling.top_k is None
-    assert backbone.prompt_ids("a red cube") == [0, 5, 7, 8, 9, 6, 3]
-    assert backbone.unconditional_ids([0, 5, 7, 8, 9, 6, 3]) == [0, 2, 2, 2, 2, 2, 3]
-    assert backbone.encode(["a cube"]).mask.all()
+    assert (backbone.grid.rows, backbone.grid.cols, backbone.codes, backbone.width) == (
+        ROWS,
+        ROWS,
+        CODES,
+        WIDTH,
+    )
+    assert (backbone.sampling.guidance, backbone.sampling.temperature) == (5, 1)
+    assert backbone.sampling.top_k is backbone.sampling.top_p is None
+    assert backbone._trunk.config.rope_parameters["rope_theta"] == 500
+
+
+def test_prompt_layout(backbone: Janus, folder: Path) -> None:
+    # One user turn: role tokens, words as bytes, two line feeds.
+    words = as_bytes(folder, ": a red cube\n\n")
+    expected = [BOS, USER, *words, ASSISTANT, *as_bytes(folder, ":"), BOI]
+    assert backbone.prompt_ids("a red cube") == backbone.prompt_ids("  a red cube\n") == expected
+    assert backbone.unconditional_ids(expected) == [BOS, *[PAD] * (len(expected) - 2), BOI]
+    prompt = backbone.encode(["a red cube", "a cube"])
+    # The padding of the shorter prompt is masked in both branches, the pads in place of words are not.
+    assert prompt.mask.sum(-1).tolist() == [len(expected), len(expected) - 4] * 2
 
 
 def test_greedy_equals_generate(backbone: Janus, folder: Path) -> None:
     model = JanusForConditionalGeneration.from_pretrained(folder)
-    model.generation_config.update(bos_token_id=0, eos_token_id=1, pad_token_id=2)
-    model.generation_config.generation_kwargs = {"boi_token_id": 3}
+    model.generation_config.update(bos_token_id=BOS, eos_token_id=EOS, pad_token_id=PAD)
+    model.generation_config.generation_kwargs = {"boi_token_id": BOI}
     ids = torch.tensor([backbone.prompt_ids("a red cube")])
     expected = model.generate(
         input_ids=ids,
@@ -115,19 +98,17 @@ def test_greedy_equals_generate(backbone: Janus, folder: Path) -> None:
         generation_mode="image",
         do_sample=False,
         guidance_scale=5.0,
-        max_length=32,
+        max_length=128,
     )
-    step, tokens = backbone.begin(backbone.encode(["a red cube"])), []
-    for position in range(backbone.grid.size):
-        conditional, unconditional = step.logits[:, -1].chunk(2)
-        tokens.append((unconditional + 5 * (conditional - unconditional)).argmax(-1, keepdim=True))
-        if position < backbone.grid.size - 1:
-            step = backbone.forward(tokens[-1])
-    painted = torch.cat(tokens, 1)
-    assert torch.equal(painted, expected)
+    painted = greedy(backbone, "a red cube")
+    assert torch.equal(painted, expected[0])
     assert len(painted.unique()) > 4
+    source = Source(name="janus", path=str(folder))
+    for count in (1, 5, 16):
+        reference = janus.greedy_reference(source, "a red cube", count, torch.device("cpu"))
+        assert torch.equal(reference, expected[0, :count])
     pixels = model.decode_image_tokens(expected).permute(0, 3, 1, 2)
-    assert ((pixels.clamp(-1, 1) + 1) * 127.5 - backbone.decode(painted)).abs().max() <= 0.5 + 1e-3
+    assert ((pixels.clamp(-1, 1) + 1) * 127.5 - backbone.decode(painted[None])).abs().max() <= 0.5 + 1e-3
 
 
 def test_states_and_head_are_the_models_own(backbone: Janus, folder: Path) -> None:
@@ -153,12 +134,48 @@ def test_codebook_is_normalised_and_embed_is_aligned(backbone: Janus) -> None:
     assert backbone.embed(torch.zeros(2, 3, dtype=torch.long)).shape == (2, 3, WIDTH)
 
 
+def test_shards_make_the_same_model(backbone: Janus, tmp_path: Path) -> None:
+    write_janus(tmp_path, shard="100KB")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 3
+    assert load(tmp_path).fingerprint == backbone.fingerprint
+
+
+def test_low_precision_spares_the_pixels(backbone: Janus, folder: Path) -> None:
+    coarse = load(folder, dtype="bfloat16")
+    assert coarse.dtype == torch.bfloat16
+    assert torch.equal(coarse.codebook(), backbone.codebook())
+    tokens = images(backbone, 2)
+    assert torch.equal(coarse.decode(tokens), backbone.decode(tokens))
+
+
+@pytest.mark.parametrize(
+    ("name", "trunk", "width", "special"),
+    [
+        ("janus", 6_490_935_296, 4096, (100_015, 100_016)),
+        ("janus_1b", 1_442_940_928, 2048, (100_002, 100_003)),
+    ],
+)
+def test_published_shapes(name: str, trunk: int, width: int, special: tuple[int, int]) -> None:
+    backbone = load_backbone(name, weights="random", device="meta", dtype="bfloat16", size="384x384")
+    assert isinstance(backbone, Janus)
+    assert (backbone.grid.rows, backbone.grid.cols, backbone.codes, backbone.width) == (24, 24, 16384, width)
+    # Without the text head: 102,400 words, then attention, gated feed-forward and norms.
+    assert sum(p.numel() for m in (backbone._trunk, backbone._norm) for p in m.parameters()) == trunk
+    ids = backbone.prompt_ids("a cat")
+    assert (ids[0], backbone.unconditional_ids(ids)[1], ids[-1]) == (100_000, *special)
+    assert backbone.device.type == "meta"
+    assert backbone.dtype == torch.bfloat16
+    assert backbone.embed(torch.zeros(2, 3, dtype=torch.long)).shape == (2, 3, width)
+    assert backbone._image_head.vision_head.weight.shape == (16384, width)
+
+
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
         ("  ", "found an empty one"),
-        ("a <begin_of_image> cube", "found a special token"),
-        ("a red " * 20, "at most 16 tokens, found 44"),
+        ("a <begin_of_image> cube", "found the special token <begin_of_image> in 'a <begin"),
+        ("a <|User|> cube", r"found the special token <\|User\|>"),
+        ("a red " * 20, "at most 112 tokens, found "),
     ],
 )
 def test_prompts_are_checked(backbone: Janus, prompt: str, message: str) -> None:
@@ -166,46 +183,89 @@ def test_prompts_are_checked(backbone: Janus, prompt: str, message: str) -> None
         backbone.encode([prompt])
 
 
-def test_missing_places_are_named(copy: Path) -> None:
+def test_options_it_has_no_use_for_are_refused(folder: Path) -> None:
+    for option in ("tokenizer", "pixels", "text_encoder"):
+        with pytest.raises(RowcastError, match=f"no option model.{option} for model janus, found 'x'"):
+            load(folder, **{option: "x"})
+    with pytest.raises(RowcastError, match=r"a size of model janus, found '384x384': .* one of 8x8"):
+        load(folder, size="384x384")
+    assert load(folder, size="8x8").grid.rows == ROWS
+
+
+def test_missing_files_are_named(copy: Path) -> None:
     with pytest.raises(
-        RowcastError, match=r"folder or hub id of a Janus model, found '.*nowhere'.*model\.path"
+        RowcastError, match=r"weights for janus, found none: .* deepseek-community/Janus-Pro-1B"
     ):
-        load_janus(copy / "nowhere")
-    for name in ("model.safetensors", "tokenizer_config.json", "config.json"):
-        (copy / name).unlink()
+        load_backbone("janus")
+    with pytest.raises(RowcastError, match=r"folder or a hub id, found '.*nowhere'.*model\.path"):
+        load(copy / "nowhere")
+    for name in (r"model\*.safetensors", "tokenizer.json", "tokenizer_config.json", "config.json"):
+        (copy / name.replace("\\*", "")).unlink()
         with pytest.raises(RowcastError, match=name):
-            load_janus(copy)
+            load(copy)
 
 
-def test_truncated_weights_are_refused(copy: Path) -> None:
-    weights = copy / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1000])
-    with pytest.raises(RowcastError, match="expected loadable Janus weights"):
-        load_janus(copy)
+def test_broken_files_are_refused(copy: Path) -> None:
+    for name, kind in (
+        ("model.safetensors", "weights"),
+        ("tokenizer.json", "tokenizer files"),
+        ("config.json", r"config\.json"),
+    ):
+        file = copy / name
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        with pytest.raises(
+            RowcastError, match=f"expected loadable {kind} in .*, found .*: fetch or save"
+        ) as caught:
+            load(copy)
+        assert "\n" not in str(caught.value)
 
 
-def test_a_missing_tensor_is_refused(copy: Path) -> None:
+def test_a_missing_tensor_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tensors = load_file(copy / "model.safetensors")
     del tensors["model.generation_head.vision_head.weight"]
     save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(RowcastError, match=r"found none for model\.generation_head\.vision_head\.weight"):
-        load_janus(copy)
+        load(copy)
+    assert capsys.readouterr().err == ""
+
+
+def test_weights_that_painting_does_not_use_may_be_missing(backbone: Janus, copy: Path) -> None:
+    tensors = {n: t for n, t in load_file(copy / "model.safetensors").items() if "vision_model" not in n}
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    assert load(copy).fingerprint == backbone.fingerprint
+
+
+def test_a_config_of_another_shape_is_refused(copy: Path) -> None:
+    text = json.loads((copy / "config.json").read_text())["text_config"]
+    change_json(copy / "config.json", text_config=text | {"num_hidden_layers": 1})
+    with pytest.raises(RowcastError, match=r"found model\.language_model\.layers\.1\..* beside them"):
+        load(copy)
+    change_json(copy / "config.json", text_config=text | {"intermediate_size": 40})
+    with pytest.raises(RowcastError, match="expected loadable weights"):
+        load(copy)
 
 
 def test_another_kind_of_model_is_refused(copy: Path) -> None:
-    (copy / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    with pytest.raises(RowcastError, match="expected a Janus model, found model type 'llama'"):
-        load_janus(copy)
+    # As deepseek-ai/Janus-Pro-7B has it.
+    change_json(copy / "config.json", model_type="multi_modality")
+    with pytest.raises(RowcastError, match=r"type 'janus', found 'multi_modality' .* deepseek-community"):
+        load(copy)
 
 
 def test_a_foreign_tokenizer_is_refused(copy: Path) -> None:
-    tokenizer = json.loads((copy / "tokenizer.json").read_text())
-    tokenizer["model"]["vocab"]["other"] = tokenizer["model"]["vocab"].pop(BOI)
-    tokenizer["added_tokens"] = []
-    (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
-    config = json.loads((copy / "tokenizer_config.json").read_text())
-    config.pop("additional_special_tokens", None)
-    config.pop("extra_special_tokens", None)
-    (copy / "tokenizer_config.json").write_text(json.dumps(config))
-    with pytest.raises(RowcastError, match="found no <begin_of_image>"):
-        load_janus(copy)
+    original = (copy / "tokenizer.json").read_text()
+    (copy / "tokenizer.json").write_text(original.replace("<begin_of_image>", "<other>"))
+    with pytest.raises(RowcastError, match="found no <begin_of_image>: use the tokenizer"):
+        load(copy)
+    # That of the other size has the same names at other ids.
+    change_json(copy / "config.json", image_token_id=200)
+    (copy / "tokenizer.json").write_text(original)
+    with pytest.raises(
+        RowcastError, match=r"<image_placeholder> to have the id 200 .*, found 261 in the tokenizer"
+    ):
+        load(copy)
+
+
+def test_the_tiny_model_is_one_that_shows_mistakes() -> None:
+    norm = tiny_janus().model.language_model.norm.weight
+    assert (norm - 1).abs().mean() > 0.1

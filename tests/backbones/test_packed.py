@@ -29,3 +29,14 @@ def test_packing_keeps_names_weights_and_other_dtypes():
     assert {name: weight.data_ptr() for name, weight in model.named_parameters()} == weights
     model.to(torch.bfloat16)
     assert model(torch.randn(16, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_gradients_of_the_input_pass_through():
+    torch.manual_seed(0)
+    plain = nn.Linear(24, 40).requires_grad_(False)
+    grown = []
+    for layer in (plain, PackedLinear(plain)):
+        inputs = torch.ones(LEAST_ROWS, 24, requires_grad=True)
+        layer(inputs).square().sum().backward()
+        grown.append(inputs.grad)
+    torch.testing.assert_close(*grown)

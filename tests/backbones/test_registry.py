@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from backbones.errors import RowcastError
-from backbones.registry import known_backbones, load_backbone, rollout_prompts
+from backbones.prompts import scenes
+from backbones.registry import family, known_backbones, load_backbone, rollout_prompts
 from tests.backbones.walk import images, walk
 
 pytestmark = pytest.mark.unit
@@ -25,23 +26,47 @@ def pocket_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_names_are_checked() -> None:
     assert "pocket" in known_backbones()
-    with pytest.raises(RowcastError, match=r"janus, pocket, found 'pockt': did you mean pocket\?"):
+    with pytest.raises(RowcastError, match=r"pocket, lumina, .*, found 'pockt': did you mean pocket\?"):
         load_backbone("pockt")
+    with pytest.raises(RowcastError, match=r"expected a weights of published, random, found 'rnadom'"):
+        load_backbone("pocket", weights="rnadom")
     with pytest.raises(RowcastError, match="float32, bfloat16, float16, found 'fp8'"):
         load_backbone("pocket", dtype="fp8")
     for device in ("tpu9", "meta", "cpu:0", "cuda:99", "cuda:99999999999"):
         with pytest.raises(RowcastError, match=f"expected a device that this machine has, found '{device}'"):
             load_backbone("pocket", device=device)
-    with pytest.raises(RowcastError, match=r"pass model\.path"):
-        load_backbone("janus")
+    with pytest.raises(RowcastError, match=r"weights for janus_1b, found none: pass model\.path"):
+        load_backbone("janus_1b")
 
 
 def test_rollout_prompts() -> None:
     prompts = rollout_prompts("pocket")
     assert len(prompts) == len(set(prompts)) == 900
     assert "a red sneaker on blue" in prompts
-    with pytest.raises(RowcastError, match=r"rollouts\.prompts=FILE .*benchmark\.prompts=FILE"):
-        rollout_prompts("janus")
+    assert rollout_prompts("janus") == rollout_prompts("emu3") == scenes()
+
+
+@pytest.mark.parametrize("name", known_backbones())
+def test_every_family_offers_the_same_functions(name: str) -> None:
+    module = family(name)
+    assert all(callable(getattr(module, function)) for function in ("load", "random", "prompts"))
+
+
+def test_random_weights_need_no_files(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere")
+    backbone = load_backbone("pocket", weights="random", path=nowhere, device="cpu", size="32x32")
+    assert backbone.begin(backbone.encode(["a red bag on blue"])).logits.shape == (2, 1, 512)
+    assert backbone.decode(images(backbone, 1)).shape == (1, 3, 32, 32)
+    with pytest.raises(RowcastError, match=r"a size of model pocket, found '64x64': .* one of 32x32"):
+        load_backbone("pocket", weights="random", size="64x64")
+
+
+def test_shapes_alone_hold_no_memory() -> None:
+    backbone = load_backbone("pocket", weights="random", device="meta")
+    assert backbone.device.type == "meta"
+    assert backbone.embed(images(backbone, 1)).shape == (1, 256, 192)
+    with pytest.raises(RowcastError, match="found shapes alone"):
+        _ = backbone.fingerprint
 
 
 def test_pocket_keeps_the_contract(pocket_folder: Path) -> None:

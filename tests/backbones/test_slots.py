@@ -35,6 +35,14 @@ def test_every_block_is_a_piece_of_the_written_out_sequence(row_ends: bool) -> N
             assert follows == list(range(start + 1, end + 1))
 
 
+@pytest.mark.parametrize("row_ends", [False, True])
+def test_slots_of_single_places(row_ends: bool) -> None:
+    slots, sequence = Slots(grid=Grid(rows=ROWS, cols=COLS), row_ends=row_ends), written_out(row_ends)
+    first, width = slots.of(torch.arange(ROWS * COLS))
+    assert [sequence[slot] for slot in first] == list(range(ROWS * COLS))
+    assert [sequence[slot + 1 : slot + 2] == [END] for slot in first] == (width == 2).tolist()
+
+
 def test_rows_of_a_batch_are_placed_alike() -> None:
     tokens = torch.arange(16).view(2, 8)
     ids, _ = Slots(grid=Grid(rows=ROWS, cols=COLS), row_ends=True).place(tokens, 2, END)

@@ -17,6 +17,10 @@ class TinyBackbone(SharedTrunk):
 
     _codebook: Tensor
 
+    @property
+    def paints(self) -> bool:
+        return True
+
     def prompt_ids(self, prompt: str) -> list[int]:
         words = prompt.split()
         if not words:
@@ -42,8 +46,9 @@ def tiny_backbone(
     row_end: bool = False,
     seed: int = 0,
     guidance: float = 2.0,
+    dtype: torch.dtype = torch.float32,
 ) -> TinyBackbone:
-    """A random backbone in fp32 whose logits differ plainly from token to token."""
+    """A random backbone whose logits differ plainly from token to token."""
     generator = torch.Generator().manual_seed(seed)
     config = LlamaConfig(
         vocab_size=WORDS,
@@ -65,6 +70,7 @@ def tiny_backbone(
             else:
                 # Norms must not be idempotent, or a state normed twice would go unseen.
                 nn.init.normal_(parameter, mean=1, std=0.3, generator=generator)
+        module.to(dtype)
     backbone = TinyBackbone(
         name="tiny",
         trunk=trunk,

@@ -13,8 +13,9 @@ from backbones.errors import RowcastError
 from checkpoints import load_heads
 from checkpoints.bundle import attach_results, load_bundle, save_bundle
 from heads.bank import HeadBank
+from heads.options import HEADS
 from tests.backbones.tiny import tiny_backbone
-from tests.checkpoints.bundles import random_bank, save
+from tests.checkpoints.bundles import random_bank, random_heads, save
 
 pytestmark = pytest.mark.unit
 
@@ -47,6 +48,25 @@ def test_loaded_heads_are_frozen_and_compute_the_same(tmp_path, backbone):
     assert not any(weight.requires_grad for weight in loaded.parameters())
 
 
+@pytest.mark.parametrize("kind", HEADS)
+def test_heads_of_every_kind_come_back(tmp_path, backbone, kind):
+    heads = random_heads(backbone, kind)
+    save(tmp_path, heads, backbone)
+    loaded = load_heads(tmp_path, backbone)
+    assert type(loaded) is type(heads)
+    assert loaded.facts == heads.facts
+    assert same(loaded.state_dict(), heads.state_dict())
+    given = torch.randn(2, 1, 5, backbone.width)
+    outputs = [one(*given) if kind == "eagle" else one(one.offsets[-1], *given) for one in (heads, loaded)]
+    assert torch.equal(*outputs)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["heads"] == {**heads.facts, "width": 32, "dtype": "float32"}
+
+
+def same(left, right):
+    return left.keys() == right.keys() and all(left[name].equal(right[name]) for name in left)
+
+
 def test_config_describes_the_bundle(tmp_path, backbone):
     save_bundle(
         tmp_path,
@@ -57,7 +77,9 @@ def test_config_describes_the_bundle(tmp_path, backbone):
         metrics={"accepted": {"h+1": 0.25}},
     )
     config = json.loads((tmp_path / "config.json").read_text())
+    assert config["schema_version"] == 2
     assert config["heads"] == {
+        "name": "ssd",
         "width": 32,
         "horizontal": 3,
         "vertical": 2,
@@ -130,6 +152,8 @@ def test_bad_values_are_refused_and_the_old_bundle_stays(tmp_path, backbone):
         save(tmp_path, mixed, backbone)
     with pytest.raises(RowcastError, match="head width '8'"):
         save(tmp_path, HeadBank(8), backbone)
+    with pytest.raises(RowcastError, match=r"heads.vertical: expected 1 to 256, found 0"):
+        save(tmp_path, HeadBank(backbone.width, vertical=0), backbone)
     assert load_bundle(tmp_path, backbone).config.metrics == {"loss": 1.0}
     assert {path.name for path in tmp_path.iterdir()} == {"heads.safetensors", "config.json", "README.md"}
 

@@ -8,7 +8,7 @@ import pytest
 from checkpoints.card import escape, render_card
 from checkpoints.config import read_config
 from tests.backbones.tiny import tiny_backbone
-from tests.checkpoints.bundles import random_bank, save
+from tests.checkpoints.bundles import random_bank, random_heads, save
 
 pytestmark = pytest.mark.unit
 
@@ -29,10 +29,10 @@ def config(tmp_path_factory):
 
 
 def test_card_states_the_facts(config):
-    card = render_card(config, 1234567)
+    card = render_card(config, 1234567, ["h+1", "h+2", "h+3", "v+1", "v+2"])
     for line in [
         "- Base model: tiny, states in float32 before the final norm",
-        "- Offsets: h+1, h+2, h+3, v+1, v+2",
+        "- Kind: ssd, drafting h+1, h+2, h+3, v+1, v+2",
         "- Weights: 1,234,567, in float32",
         "| guidance | 2 |",
         "| steps | 40 |",
@@ -45,9 +45,27 @@ def test_card_states_the_facts(config):
     assert "lossy" in card
 
 
+@pytest.mark.parametrize(
+    ("kind", "lossless", "lossy"),
+    [
+        ("mtp", "mtp_strict", "`decoder=mtp`, "),
+        ("eagle", "eagle", "`decoder=lantern` and `decoder=lantern_pp`"),
+    ],
+)
+def test_card_of_another_kind_names_its_own_decoders(tmp_path, kind, lossless, lossy):
+    backbone = tiny_backbone()
+    save(tmp_path, random_heads(backbone, kind), backbone)
+    card = (tmp_path / "README.md").read_text()
+    assert f"heads=path/to/this/folder decoder={lossless} prompt" in card
+    assert f"`decoder={lossless}` is lossless" in card
+    assert lossy in card
+    assert f"- Kind: {kind}, drafting t+1" in card
+    assert "decoder=ssd" not in card
+
+
 def test_card_without_measurements_says_so(config):
     bare = dataclasses.replace(config, training={}, metrics={})
-    assert render_card(bare, 1).count("None given.") == 2
+    assert render_card(bare, 1, []).count("None given.") == 2
 
 
 def test_names_prompts_and_values_are_escaped(config):
@@ -57,7 +75,7 @@ def test_names_prompts_and_values_are_escaped(config):
         training={"prompt": HOSTILE, HOSTILE: 1},
         metrics={},
     )
-    parts = re.split(r"^```.*$", render_card(hostile, 1), flags=re.MULTILINE)
+    parts = re.split(r"^```.*$", render_card(hostile, 1, []), flags=re.MULTILINE)
     assert len(parts) == 5  # our two code blocks and no more
     shown = "".join(parts[::2])
     assert re.findall(r"(?<!\\)(<script|!\[x|`code|\*bold|&lt;)", shown) == []

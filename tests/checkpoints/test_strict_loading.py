@@ -89,10 +89,26 @@ def test_config_that_is_a_folder(folder, backbone):
     refused(folder, backbone, "expected to read .*config.json, found Is a directory")
 
 
-@pytest.mark.parametrize("version", [2, None, "1", []])
+@pytest.mark.parametrize("version", [3, None, "1", []])
 def test_unknown_schema_version(folder, backbone, version):
     edit(folder, schema_version=version)
-    refused(folder, backbone, r"in schema version 1, found .*; use the Rowcast version")
+    refused(folder, backbone, r"in schema version 2, found .*; use the Rowcast version")
+
+
+def test_a_bundle_of_the_first_schema_loads(folder, saved, backbone):
+    """It knew one kind of heads, and did not name it."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    del config["heads"]["name"]
+    config["schema_version"] = 1
+    path.write_text(json.dumps(config))
+    loaded, expected = load_heads(folder, backbone), load_heads(saved, backbone)
+    assert loaded.facts == expected.facts
+    assert all(weight.equal(expected.state_dict()[name]) for name, weight in loaded.state_dict().items())
+    edit(folder, schema_version=2)
+    refused(folder, backbone, "heads.name = null in place of ssd or mtp or eagle")
+    edit(folder, schema_version=1, heads=[])
+    refused(folder, backbone, r"heads.name = \[\] in place of|in schema version 2, found 1")
 
 
 @pytest.mark.parametrize(
@@ -104,6 +120,13 @@ def test_unknown_schema_version(folder, backbone, version):
         ({"sampling__top_k": "all"}, r'sampling.top_k = "all" in place of int or null'),
         ({"backbone": []}, r"found \[\] in place of keys codes, .* at backbone"),
         ({"metrics": None}, "metrics = null in place of dict"),
+        ({"heads__name": "medusa"}, 'heads.name = "medusa" in place of ssd or mtp or eagle'),
+        (
+            {"heads__name": "mtp"},
+            r"found keys dtype, horizontal, name, vertical, width in place of .* heads",
+        ),
+        ({"heads__name": ["ssd"]}, r'heads.name = \["ssd"\] in place of'),
+        ({"heads__ahead": 1}, r"found keys ahead, dtype, name, width in place of .* at heads"),
     ],
 )
 def test_keys_and_types_of_the_config(folder, backbone, change, message):
@@ -157,11 +180,11 @@ def test_another_width_dtype_or_norm_side(folder, backbone):
         ({"heads__hidden": 2.0}, r"found F32 \[32, 32\] in place of F32 \[32, 64\]"),
         ({"heads__dtype": "bfloat16"}, r"found F32 \[32, 32\] in place of BF16 \[32, 32\]"),
         ({"heads__dtype": "load"}, "found dtype 'load' in the config"),
-        ({"heads__horizontal": 10**9}, r"found a file of \d+ bytes"),
-        ({"heads__horizontal": 10**400}, r"found a file of \d+ bytes"),
-        ({"heads__hidden": 1e308}, r"found a file of \d+ bytes"),
+        ({"heads__horizontal": 10**9}, r"heads.horizontal = 1000000000 in place of 1 to 256"),
+        ({"heads__horizontal": 10**400}, r"heads.horizontal = 1000.* in place of 1 to 256"),
+        ({"heads__hidden": 1e308}, r"heads.hidden = 1e\+308 in place of a finite number above 0, at most 64"),
         ({"heads__hidden": 10**400}, r"heads.hidden = 1000.* in place of float"),
-        ({"heads__horizontal": -1, "heads__vertical": 2}, "expected at least one draft head"),
+        ({"heads__horizontal": -1, "heads__vertical": 2}, "heads.horizontal = -1 in place of 1 to 256"),
     ],
 )
 def test_config_that_promises_other_tensors(folder, backbone, change, message):

@@ -12,8 +12,10 @@ from conf.check import FOLDER, choices, option_names, typed
 from conf.decoders import decoder_options
 from conf.schema import DataJob, DecodingJob, EvalJob, TrainJob
 from decoding.methods import build_method
+from decoding.options import HEADS as DRAFTED_BY
 from decoding.options import OPTIONS
-from heads.bank import HeadBank
+from heads.kinds import build_heads
+from heads.options import HEADS, parse_heads
 
 pytestmark = pytest.mark.unit
 
@@ -38,10 +40,27 @@ def keys(config, prefix=""):
 def test_yaml_and_schema_have_the_same_options(name):
     config = composed(name)
     wanted = set(option_names(JOBS[name]))
-    if "decoder" in config:
-        others = {f"decoder.{option}" for kind in OPTIONS.values() for option in option_names(kind)}
-        wanted -= others - {f"decoder.{option}" for option in option_names(OPTIONS["ssd"])}
+    for group, kinds in (("decoder", OPTIONS), ("heads", HEADS)):
+        if f"{group}.name" in wanted:
+            others = {f"{group}.{option}" for kind in kinds.values() for option in option_names(kind)}
+            wanted -= others - {f"{group}.{option}" for option in option_names(kinds["ssd"])}
     assert set(keys(config)) == wanted
+
+
+@pytest.mark.parametrize("kind", choices("train/heads"))
+def test_kinds_of_heads_have_their_options_folder_and_decoders(kind):
+    job = typed(composed("train", f"train/heads={kind}"), TrainJob)
+    assert job.heads.keys() == {"name", *option_names(HEADS[kind])}
+    assert parse_heads(job.heads) == (kind, HEADS[kind]()), "YAML and schema have the same defaults"
+    assert job.folder == f"outputs/pocket/{'train' if kind == 'ssd' else kind}"
+    assert job.rollouts.folder == "outputs/pocket/rollouts", "all kinds learn from the same images"
+    for name in job.benchmark.decoders:
+        options = decoder_options(name)
+        build_method(options.pop("name"), options, heads(kind))
+
+
+def heads(kind):
+    return build_heads(kind, 8, HEADS[kind]())
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -65,6 +84,7 @@ def test_every_option_is_commented(path):
             "heads",
             "trainer",
             "wandb",
+            "benchmark",
         ):
             assert "#" in line, f"{path.name}: {line}"
 
@@ -72,8 +92,28 @@ def test_every_option_is_commented(path):
 @pytest.mark.parametrize("name", choices("decoder"))
 def test_decoder_options_build_their_method(name):
     options = decoder_options(name)
-    method = build_method(options.pop("name"), options, HeadBank(8))
-    assert method.lossless == (name not in ("ssd", "ssd_r0", "ssd_r1"))
+    method = build_method(
+        options["name"], {key: options[key] for key in options if key != "name"}, needed(options)
+    )
+    title = (FOLDER / "decoder" / f"{name}.yaml").read_text().partition("\n")[0]
+    said = re.findall(r"\b(lossless|lossy)\b", title.lower())
+    assert said == ["lossless" if method.lossless else "lossy"]
+
+
+def needed(options):
+    """The heads that a decoder drafts with."""
+    kind = DRAFTED_BY.get(options["name"])
+    return None if kind is None else heads(kind)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("name", DRAFTED_BY)
+def test_heads_of_another_kind_are_refused(name, kind):
+    if kind != DRAFTED_BY[name]:
+        with pytest.raises(
+            RowcastError, match=f"found {kind} heads: .*python -m train heads={DRAFTED_BY[name]}"
+        ):
+            build_method(name, {}, heads(kind))
 
 
 def test_typed_resolves_and_converts():
@@ -112,7 +152,8 @@ MISTAKES = {
         "sampling.top_p=1.5",
     ): "option sampling.top_p: expected a finite number above 0, at most 1, found 1.5",
     ("train", "heads=3"): "option heads: expected a group of options, found 3",
-    ("train", "benchmark.decoders=ar"): "option benchmark.decoders: expected list",
+    ("train", "benchmark.decoders=[1]"): "option benchmark.decoders: expected all, or a list of names",
+    ("train", "heads.name=medusa"): "unknown heads.name 'medusa': expected one of ssd, mtp, eagle",
     ("decoding", "heads=null"): 'option prompt is missing: add prompt="a red sneaker on blue"',
     (
         "decoding",

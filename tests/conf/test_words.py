@@ -49,6 +49,16 @@ def test_repeated_prompts_are_a_list():
     assert (job.prompt, job.seed) == (["a red hat", "what's this", "a, b", ""], 3)
 
 
+def test_the_last_part_of_an_option_will_do_where_it_is_the_only_one():
+    assert prepare(["path=x", "weights=random"], "decoding", DecodingJob) == [
+        "model.path=x",
+        "model.weights=random",
+    ]
+    assert prepare(["seed=1"], "decoding", DecodingJob) == ["seed=1"]
+    with pytest.raises(RowcastError, match="unknown option images: did you mean"):
+        prepare(["images=2"], "train", TrainJob)
+
+
 MISTAKES = {
     ("seed=1", "seed=2"): "expected option seed once, found seed=1 and seed=2: leave one of them out",
     ("decoder=ar", "+decoder=ssd"): "expected option decoder once, found decoder=ar and decoder=ssd",
@@ -67,10 +77,40 @@ def test_mistakes_are_named(words):
         prepare(words, "decoding", DecodingJob)
 
 
+@pytest.mark.parametrize("word", ["heads=eagle", "+heads=eagle"])
+def test_heads_are_a_group_of_training_and_a_folder_elsewhere(word):
+    """To Hydra an option and a group of one name are the same, so the group has another name there."""
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        words = prepare([word, "heads.hidden=3"], "train", TrainJob)
+        job = typed(compose("train", words), TrainJob)
+    assert words == ["train/heads=eagle", "heads.hidden=3"]
+    assert (job.heads["name"], job.heads["hidden"]) == ("eagle", 3)
+    assert prepare(["heads=eagle"], "decoding", DecodingJob) == ["heads=eagle"]
+    assert decoding("prompt=x", "heads=some/folder").heads == "some/folder"
+
+
+HEAD_MISTAKES = {
+    ("heads=nosuch",): "unknown heads 'nosuch': choose heads= one of eagle, mtp, ssd",
+    (
+        "heads=mtp",
+        "heads.vertical=1",
+    ): "heads=mtp has no option heads.vertical: it has heads.ahead",
+    ("heads.ahead=1",): "heads=ssd has no option heads.ahead: it has heads.horizontal, heads.vertical",
+    ("heads=mtp", "heads=eagle"): "expected option heads once, found heads=mtp and heads=eagle",
+}
+
+
+@pytest.mark.parametrize("words", HEAD_MISTAKES)
+def test_mistakes_about_heads_are_named(words):
+    with pytest.raises(RowcastError, match=re.escape(HEAD_MISTAKES[words])):
+        prepare(words, "train", TrainJob)
+
+
 def test_flags_stay():
     several = ["-m", "decoder=ar,ssd", "decoder.rounds=2"]
     assert prepare(several, "decoding", DecodingJob) == several
     assert prepare(["-m", "trainer.steps=1,2"], "train", TrainJob) == ["-m", "trainer.steps=1,2"]
+    assert prepare(["-m", "heads=ssd,mtp"], "train", TrainJob) == ["-m", "train/heads=ssd,mtp"]
 
 
 def test_what_to_run_after_an_interrupt_neither_starts_anew_nor_goes_back(monkeypatch, capsys):

@@ -1,8 +1,11 @@
 """Rules broken on purpose: what the tests of exactness must catch."""
 
+from dataclasses import replace
+
 import torch
 
-from decoding.methods.jacobi import SJD
+from decoding.methods import jacobi
+from decoding.methods.jacobi import Jacobi
 from decoding.methods.ssd import SSD
 from decoding.methods.ssd_exact import SSDExact
 
@@ -64,8 +67,44 @@ class HastyCommit(Hasty, SSDExact):
     pass
 
 
-class HastyJacobi(Hasty, SJD):
+class HastyJacobi(Hasty, Jacobi):
     pass
+
+
+class KeptCoupling(Jacobi):
+    """Drafts that the coupling left alone still count as drawn from the law before (the public SCD code)."""
+
+    def judge(self, session, drafts, u_accept, u_draw):
+        verdict = super().judge(session, drafts, u_accept, u_draw)
+        laws = torch.where(verdict.accepted[..., None], drafts.q, verdict.laws)
+        return replace(verdict, laws=laws)
+
+
+class RatioReuse(Jacobi):
+    """Drafts stay if their probability has not fallen much, and then count as drawn from the new law."""
+
+    def judge(self, session, drafts, u_accept, u_draw):
+        verdict = super().judge(session, drafts, u_accept, u_draw)
+        changed = (verdict.tokens != drafts.tokens).int()
+        later = changed.cumsum(1) > changed
+        kept = later & (drafts.of(drafts.p) > 0.5 * drafts.of(drafts.q))
+        return replace(verdict, tokens=torch.where(kept, drafts.tokens, verdict.tokens))
+
+
+class LatestLaws(Jacobi):
+    """Drafts from the posterior count as drawn from the law that it was made of."""
+
+    def judge(self, session, drafts, u_accept, u_draw):
+        return replace(super().judge(session, drafts, u_accept, u_draw), laws=drafts.p)
+
+
+class GumbelVerdict(Jacobi):
+    """The noise that chose a draft also chooses what replaces it."""
+
+    def judge(self, session, drafts, u_accept, u_draw):
+        verdict = super().judge(session, drafts, u_accept, u_draw)
+        again = jacobi.race(self.rule.leftover(drafts), jacobi.clocks(session))
+        return replace(verdict, tokens=torch.where(verdict.accepted, verdict.tokens, again))
 
 
 class CachedDraft(SSDExact):

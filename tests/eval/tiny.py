@@ -41,7 +41,7 @@ def run_tiny(
         methods[name] = build_method(OPTIONS[name]["name"], settings, bank)
     return run_benchmark(
         backbone,
-        bank,
+        {"ssd": bank},
         decoders=methods,
         options={name: OPTIONS[name] for name in names},
         prompts=PROMPTS,

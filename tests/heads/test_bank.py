@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from backbones.errors import RowcastError
-from heads.bank import HeadBank
+from heads.bank import HeadBank, MTPBank
 from heads.offsets import Offset
 
 pytestmark = pytest.mark.unit
@@ -61,7 +61,7 @@ def test_inputs_are_cast_to_the_weights(dtype):
 
 
 def test_missing_head_is_named():
-    with pytest.raises(RowcastError, match=r"expected a draft head v\+2, found 5 horizontal and 1 vertical"):
+    with pytest.raises(RowcastError, match=r"expected a draft head v\+2, found h\+1, .*, h\+5, v\+1; decode"):
         HeadBank(4)(Offset(2, 0), torch.zeros(4), torch.zeros(4))
 
 
@@ -78,3 +78,14 @@ def test_missing_head_is_named():
 def test_impossible_banks_are_refused(options, message):
     with pytest.raises(RowcastError, match=message):
         HeadBank(4, **options)
+
+
+def test_banks_say_what_they_are():
+    assert HeadBank(4, horizontal=1, vertical=2).targets == ("h+1", "v+1", "v+2")
+    assert HeadBank(4, 1, 2, 1.5).facts == {"name": "ssd", "horizontal": 1, "vertical": 2, "hidden": 1.5}
+    bank = MTPBank(4, ahead=2)
+    assert bank.targets == ("t+1", "t+2")
+    assert bank.facts == {"name": "mtp", "ahead": 2, "hidden": 1.0}
+    assert list(bank.parts()) == ["head t+1", "head t+2"]
+    with pytest.raises(RowcastError, match=r"at least one draft head, found 0; set heads.ahead=5"):
+        MTPBank(4, ahead=0)

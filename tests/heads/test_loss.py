@@ -6,9 +6,10 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
-from heads.bank import HeadBank
+from heads.bank import HeadBank, MTPBank
 from heads.loss import check_targets, head_losses
 from heads.offsets import Offset, pairs
+from tests.heads.lessons import lesson
 from tests.heads.test_bank import shaken
 
 pytestmark = pytest.mark.unit
@@ -40,14 +41,14 @@ def oracle(read_embedding):
 def test_oracle_has_no_loss(grid, read_embedding):
     """Proves the pairing: state and embedding of one cell, target exactly the offset away, never wrapped."""
     given = coordinates(grid)
-    losses = head_losses(oracle(read_embedding), given, given, grid, chunk=10_000)
+    losses = head_losses(oracle(read_embedding), lesson(given, given, grid))
     assert len(losses) == 7
     assert all(loss.item() == 0.0 for loss in losses.values())
 
 
 def test_tokens_shifted_by_one_have_a_loss():
     given = coordinates(GRID)
-    losses = head_losses(oracle(read_embedding=True), given, given.roll(1, dims=1), GRID, chunk=10_000)
+    losses = head_losses(oracle(read_embedding=True), lesson(given, given.roll(1, dims=1), GRID))
     assert all(loss.item() > 0.1 for loss in losses.values())
 
 
@@ -55,7 +56,7 @@ def test_rows_one_longer_have_a_loss():
     """The grid of a sequence that still holds its row ends is not the token grid."""
     longer = Grid(rows=GRID.rows, cols=GRID.cols + 1)
     given = coordinates(longer)[:, : GRID.size]
-    losses = head_losses(oracle(read_embedding=False), given, given, GRID, chunk=10_000)
+    losses = head_losses(oracle(read_embedding=False), lesson(given, given, GRID))
     assert all(loss.item() > 0.1 for loss in losses.values())
 
 
@@ -67,7 +68,7 @@ def random_case():
 
 def test_loss_equals_brute_force():
     bank, states, embeddings = random_case()
-    for offset, loss in head_losses(bank, states, embeddings, GRID, chunk=10_000).items():
+    for offset, loss in head_losses(bank, lesson(states, embeddings, GRID)).items():
         terms = []
         for image in range(IMAGES):
             for y in range(GRID.rows - offset.down):
@@ -82,7 +83,7 @@ def test_loss_equals_brute_force():
 
 def gradients(chunk):
     bank, states, embeddings = random_case()
-    losses = head_losses(bank, states, embeddings, GRID, chunk)
+    losses = head_losses(bank, lesson(states, embeddings, GRID, chunk))
     torch.stack(list(losses.values())).mean().backward()
     return losses, [weight.grad for weight in bank.parameters()]
 
@@ -104,7 +105,7 @@ def kept_for_backward(chunk):
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
-        head_losses(bank, states, embeddings, GRID, chunk)
+        head_losses(bank, lesson(states, embeddings, GRID, chunk))
     return sum(kept)
 
 
@@ -119,7 +120,7 @@ def test_no_call_exceeds_the_chunk():
     seen = []
     for predictor in bank.predictors.values():
         predictor.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
-    head_losses(bank, states, embeddings, GRID, chunk=9)
+    head_losses(bank, lesson(states, embeddings, GRID, 9))
     assert max(seen) == 9
     assert sum(seen) == sum(IMAGES * len(pairs(GRID, offset)[0]) for offset in bank.offsets)
 
@@ -128,7 +129,7 @@ def test_no_call_exceeds_the_chunk():
 def test_masked_positions_have_no_gradient(chunk):
     bank, states, embeddings = random_case()
     embeddings.requires_grad_()
-    for offset, loss in head_losses(bank, states, embeddings, GRID, chunk).items():
+    for offset, loss in head_losses(bank, lesson(states, embeddings, GRID, chunk)).items():
         (gradient,) = torch.autograd.grad(loss, embeddings)
         touched = gradient.abs().sum(dim=-1) > 0
         expected = torch.zeros(GRID.size, dtype=torch.bool)
@@ -142,7 +143,7 @@ def test_heads_learn_what_copying_cannot_do():
     optimizer = torch.optim.Adam(bank.parameters(), lr=0.02)
     history = []
     for _ in range(60):
-        loss = torch.stack(list(head_losses(bank, given, given, GRID, chunk=10_000).values())).mean()
+        loss = torch.stack(list(head_losses(bank, lesson(given, given, GRID)).values())).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -153,7 +154,7 @@ def test_heads_learn_what_copying_cannot_do():
 
 def test_a_low_precision_bank_is_judged_in_fp32():
     bank, states, embeddings = random_case()
-    losses = head_losses(bank.bfloat16(), states.bfloat16(), embeddings.bfloat16(), GRID, chunk=10_000)
+    losses = head_losses(bank.bfloat16(), lesson(states.bfloat16(), embeddings.bfloat16(), GRID))
     assert {loss.dtype for loss in losses.values()} == {torch.float32}
 
 
@@ -168,7 +169,7 @@ def test_a_head_without_targets_is_an_error(rows, cols, message):
     grid = Grid(rows=rows, cols=cols)
     bank, given = HeadBank(4, horizontal=5, vertical=1), torch.zeros(1, grid.size, 4)
     with pytest.raises(RowcastError, match=message):
-        head_losses(bank, given, given, grid, chunk=8)
+        head_losses(bank, lesson(given, given, grid, 8))
 
 
 def test_heads_that_fit_are_accepted():
@@ -179,4 +180,28 @@ def test_heads_that_fit_are_accepted():
 def test_partial_images_and_empty_chunks_are_errors(images, positions, chunk):
     given = torch.zeros(images, positions, 4)
     with pytest.raises(RowcastError, match="expected whole images of 35 states"):
-        head_losses(HeadBank(4), given, given, GRID, chunk)
+        head_losses(HeadBank(4), lesson(given, given, GRID, chunk))
+
+
+def test_a_bank_along_the_raster_goes_on_past_the_ends_of_rows():
+    """The pair of the last cell of a row is the first of the next, one token on."""
+    states, embeddings = random_case()[1:]
+    bank = shaken(MTPBank(6, ahead=3))
+    for steps, (label, loss) in enumerate(bank.losses(lesson(states, embeddings, GRID)).items(), 1):
+        predicted = bank.predictors[label](states[:, :-steps], embeddings[:, :-steps])
+        gap = (predicted - states[:, steps:]).abs()
+        torch.testing.assert_close(loss, torch.where(gap < 1, gap.square() / 2, gap - 0.5).mean())
+        assert label == f"t+{steps}"
+
+
+def test_the_objective_of_a_bank_is_the_mean_over_its_heads():
+    bank, states, embeddings = random_case()
+    losses = bank.losses(lesson(states, embeddings, GRID))
+    assert list(losses) == list(bank.targets)
+    torch.testing.assert_close(bank.objective(losses), sum(losses.values()) / 7)
+
+
+def test_a_bank_along_the_raster_needs_an_image_longer_than_it_reaches():
+    MTPBank(4, ahead=5).check_targets(Grid(rows=3, cols=2))
+    with pytest.raises(RowcastError, match=r"draft head t\+5, found none .* lower heads.ahead"):
+        MTPBank(4, ahead=5).check_targets(Grid(rows=5, cols=1))

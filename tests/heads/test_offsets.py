@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from backbones.contract import Grid
-from heads.offsets import Offset, horizontal_offsets, pairs, vertical_offsets
+from heads.offsets import Ahead, Offset, horizontal_offsets, pairs, raster_offsets, vertical_offsets
 from tests.backbones.coordinates import CoordinateBackbone
 
 pytestmark = pytest.mark.unit
@@ -83,3 +83,17 @@ def test_offsets_are_named_hashed_and_ordered():
 def test_offsets_go_right_or_down(down, right):
     with pytest.raises(ValueError, match="right or down"):
         Offset(down, right)
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: f"{grid.rows}x{grid.cols}")
+@pytest.mark.parametrize("steps", [1, 3, 8])
+def test_pairs_along_the_raster_cross_the_ends_of_rows(grid, steps):
+    source, target = pairs(grid, Ahead(steps))
+    found = list(zip(source.tolist(), target.tolist(), strict=True))
+    assert found == [(place, place + steps) for place in range(grid.size) if place + steps < grid.size]
+
+
+def test_offsets_along_the_raster():
+    assert [offset.label for offset in raster_offsets(3)] == ["t+1", "t+2", "t+3"]
+    with pytest.raises(ValueError, match="goes forward, found 0"):
+        Ahead(0)

@@ -1,0 +1,79 @@
+"""The draft heads of a benchmark: of several bundles, those that its decoders draft with."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from backbones.contract import Backbone
+from backbones.errors import RowcastError
+from checkpoints import load_heads
+from checkpoints.config import CONFIG_FILE, read_config
+from decoding.options import HEADS
+from heads.contract import DraftHeads
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadsSubject:
+    """Draft heads that were measured."""
+
+    weights: str
+    """Hash of the loaded tensors."""
+    targets: list[str]
+    parameters: int
+
+
+def find_bundles(places: str | Sequence[str], methods: Mapping[str, str]) -> dict[str, Path]:
+    """The bundle of every kind of heads that is needed.
+
+    Args:
+        places: one bundle folder, or several of different kinds; of several, those that do not exist are
+            left out as long as no decoder needs them.
+        methods: the method of each decoder.
+
+    Raises:
+        RowcastError: if a bundle is damaged, two are of one kind, or one that is needed is missing.
+    """
+    folders = [Path(place) for place in ([places] if isinstance(places, str) else places)]
+    if len(folders) > 1:
+        folders = [folder for folder in folders if (folder / CONFIG_FILE).is_file()]
+    needed = {HEADS[method] for method in methods.values() if method in HEADS}
+    bundles: dict[str, Path] = {}
+    for folder in folders if needed else []:
+        kind = read_config(folder).heads.name
+        if kind in bundles:
+            raise RowcastError(
+                f"expected one bundle of {kind} heads, found {bundles[kind]} and {folder}: "
+                "leave one of them out"
+            )
+        bundles[kind] = folder
+    for name, method in methods.items():
+        if (kind := HEADS.get(method)) is not None and kind not in bundles:
+            found = ", ".join(f"{other} heads in {folder}" for other, folder in bundles.items()) or "none"
+            raise RowcastError(
+                f"expected {kind} heads for decoder {name}, found {found}: train some with "
+                f"`python -m train heads={kind}`, or name their bundle in heads=[...]"
+            )
+    return {kind: bundles[kind] for kind in sorted(needed)}
+
+
+def load_bundles(bundles: Mapping[str, Path], backbone: Backbone) -> dict[str, DraftHeads]:
+    """The heads of these bundles by kind.
+
+    Raises:
+        RowcastError: if a bundle is damaged or made for another backbone.
+    """
+    return {kind: load_heads(folder, backbone) for kind, folder in bundles.items()}
+
+
+def describe(heads: DraftHeads) -> HeadsSubject:
+    """What a report says of heads."""
+    weights = hashlib.sha256()
+    for name, tensor in sorted(heads.state_dict().items()):
+        weights.update(name.encode())
+        weights.update(tensor.detach().cpu().float().numpy().tobytes())
+    return HeadsSubject(
+        weights=weights.hexdigest()[:12],
+        targets=list(heads.targets),
+        parameters=sum(parameter.numel() for parameter in heads.parameters()),
+    )

@@ -1,0 +1,74 @@
+"""`python -m backbones check` in processes of its own: lines, table, picture, exit status."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.backbones.checkpoints.families import SUBJECTS
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(*words, cwd):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, "-m", "backbones", *words]
+    return subprocess.run(
+        line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_pocket_model_passes_and_paints(tmp_path):
+    done = command("check", "out=made/check.png", "prompt=a red sneaker on blue", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert "painting 256 tokens, about" in done.stderr
+    lines, _, table = done.stdout.partition("\n\n")
+    assert all(line.startswith(("ok ", "untested ")) for line in lines.splitlines())
+    assert table.startswith("proof ")
+    assert done.stdout.endswith(", 0 FAILED, 1 untested\n")
+    assert Image.open(tmp_path / "made" / "check.png").size == (256, 256)
+
+
+def test_a_failed_proof_is_status_1(tmp_path):
+    options = SUBJECTS["janus"].write(tmp_path / "janus")
+    done = command(
+        "check", "+model=janus", f"path={options['path']}", "device=cpu", "paint=false", cwd=tmp_path
+    )
+    assert done.returncode == 1, done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith("FAILED   coherent: expected ")]
+    assert "1 FAILED" in done.stdout.splitlines()[-1]
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_mistakes_are_one_line_and_status_2(tmp_path):
+    for words, message in {
+        ("chekc",): "backbones: expected the command check, found 'chekc': --help shows it",
+        ("check", "pain=false"): "backbones: unknown option pain: did you mean paint?",
+        (
+            "check",
+            "+model=anole",
+            "path=nowhere",
+        ): "backbones: expected a folder or a hub id, found 'nowhere'",
+    }.items():
+        done = command(*words, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(message)
+        assert done.stderr.count("\n") == 1
+
+
+def test_usage_is_shown_at_once(tmp_path):
+    plain, help_ = command(cwd=tmp_path), command("--help", cwd=tmp_path)
+    assert plain.returncode == help_.returncode == 0
+    assert "python -m backbones check" in plain.stdout
+    assert "out: outputs/${model.name}/check.png" in help_.stdout
+    heavy = "import sys, backbones.__main__ as m; m.main(['--help']); "
+    heavy += "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
+    assert (
+        subprocess.run([sys.executable, "-c", heavy], cwd=ROOT, capture_output=True, check=False).returncode
+        == 0
+    )
