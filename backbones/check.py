@@ -66,7 +66,8 @@ def loaded(backbone: Backbone) -> Proof:
     count = sum(weight.numel() for weight in weights.values())
     kind, pixels = str(backbone.dtype).removeprefix("torch."), "with" if backbone.paints else "without"
     found = f"{count / 1e6:,.3f} million weights in {kind} on {backbone.device}, {pixels} pixels"
-    return Proof(expected="every weight of the published files", found=found, ok=True)
+    found += "" if backbone.source is None else f", {backbone.source}"
+    return Proof(expected="every weight of the model", found=found, ok=True)
 
 
 def facts(backbone: Backbone) -> Proof:

@@ -47,7 +47,7 @@ def check_copy(
         paint: paints the last proof; none leaves it out.
 
     Raises:
-        RowcastError: if an option is wrong or the files cannot be loaded.
+        RowcastError: if an option is wrong, the files cannot be loaded, or the model cannot take the prompt.
     """
     if model["device"] == "meta":
         raise RowcastError(
@@ -60,6 +60,7 @@ def check_copy(
     start = time.perf_counter()
     backbone = load_backbone(**model)  # pyright: ignore[reportArgumentType]
     report.add(replace(loaded(backbone), name="load", seconds=time.perf_counter() - start))
+    backbone.encode(prompts[:1])  # a prompt that the model can't take is the user's mistake, not the copy's
     found = proofs(
         backbone,
         official=warp(backbone.sampling),

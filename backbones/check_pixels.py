@@ -16,11 +16,14 @@ pixels do not belong together. The pocket model has 0.2; with shifted codes or a
 def pixels(backbone: Backbone, seed: int) -> Proof:
     """Codes become pictures, each in its place."""
     rows, cols = backbone.grid.rows, backbone.grid.cols
-    images = backbone.decode(random_codes(backbone, 1, seed))
-    height, width = images.shape[2:]
-    spread = float(images.float().std())
-    upper_right, lower_left = (_changes(backbone, place, seed) for place in (cols - 1, (rows - 1) * cols))
-    in_place = bool(upper_right[0, 1] > upper_right[1, 0] and lower_left[1, 0] > lower_left[0, 1])
+    tokens = random_codes(backbone, 1, seed).repeat(5, 1)
+    corners = [cols - 1] * 2 + [(rows - 1) * cols] * 2
+    for image, place in enumerate(corners, 1):
+        tokens[image, place] = (tokens[image, place] + image) % backbone.codes
+    images = backbone.decode(tokens).float()
+    spread, (height, width) = float(images[0].std()), images.shape[2:]
+    upper_right, lower_left = (images[1:] - images[0]).abs().mean(1).split(2)
+    in_place = _tilt(upper_right) > 0 > _tilt(lower_left)
     return Proof(
         expected=f"{rows}x{cols} square cells, not constant, changed where their token is",
         found=f"{width}x{height} pixels, spread {spread:.0f} of 255, {'in' if in_place else 'out of'} place",
@@ -49,11 +52,7 @@ def _jumps(images: UInt8[Tensor, "N 3 H W"], backbone: Backbone) -> float:
     return float((left - right).abs().mean())
 
 
-def _changes(backbone: Backbone, place: int, seed: int) -> Float[Tensor, "2 2"]:
-    """How much each quarter of an image changes with the token at one place."""
-    tokens = random_codes(backbone, 1, seed).repeat(4, 1)
-    tokens[:, place] = (tokens[:, place] + torch.arange(4, device=tokens.device)) % backbone.codes
-    images = backbone.decode(tokens).float()
-    apart = (images[1:] - images[:1]).abs().mean((0, 1))
-    quarters = [part.mean() for half in apart.tensor_split(2) for part in half.tensor_split(2, 1)]
-    return torch.stack(quarters).view(2, 2)
+def _tilt(changes: Float[Tensor, "N H W"]) -> float:
+    """How much more changed in the upper right quarter than in the lower left one."""
+    upper, lower = changes.mean(0).tensor_split(2)
+    return float(upper.tensor_split(2, 1)[1].mean() - lower.tensor_split(2, 1)[0].mean())

@@ -78,6 +78,9 @@ class Backbone(ABC):
     """The family's official sampling settings."""
     fingerprint: str
     """Hash over everything that decides states and logits: what a head bundle is tied to."""
+    source: str | None = None
+    """Optional: where a hub has the weights, `organisation/repository@commit`, perhaps with a file before the
+    `@`; none for local files."""
 
     @property
     @abstractmethod

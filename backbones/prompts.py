@@ -5,8 +5,7 @@ that are gone through round and round; their lengths have no common divisor, so 
 twice before the product of the lengths is reached (Chinese remainder theorem), and neighbours share no part.
 """
 
-COUNT = 64_000
-"""Prompts in the list."""
+COUNT = 64_000  # prompts in the list
 
 # Of every kind: subjects | attributes | doings | places.
 ANIMALS = """

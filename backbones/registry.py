@@ -68,7 +68,9 @@ def load_backbone(
         place = torch.device("meta") if device == "meta" else device_of(device)
         with place:
             return module.random(source)
-    return module.load(source).to(device_of(device))
+    backbone = module.load(source).to(device_of(device))
+    backbone.source = source.origin
+    return backbone
 
 
 def rollout_prompts(name: str) -> list[str]:

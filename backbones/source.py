@@ -42,6 +42,25 @@ class Source:
     def is_random(self) -> bool:
         return self.weights == "random"
 
+    @property
+    def origin(self) -> str | None:
+        """Where a hub has the weights that were fetched: `path@commit`.
+
+        None for local files, for weights that come along and for random ones. No network is asked.
+        """
+        if self.path is None or self.is_random or Path(self.path).expanduser().exists():
+            return None
+        organisation, _, rest = self.path.partition("/")
+        repository, _, file = rest.partition("/")
+        file = file or "config.json"
+        from huggingface_hub import try_to_load_from_cache
+
+        cached = try_to_load_from_cache(f"{organisation}/{repository}", file, revision=self.revision)
+        if not isinstance(cached, str):
+            return None
+        commit = Path(cached).parents[file.count("/")].name
+        return f"{self.path}@{commit}"
+
     def place(self, example: str) -> str:
         """`path`, of a model whose weights do not come along.
 

@@ -174,9 +174,9 @@ class SharedTrunk(Backbone):
 
     def keep_entries(self, entries: Sequence[int]) -> None:
         session, kept = self._open(), torch.tensor(entries, dtype=torch.long)
-        if not all(0 <= entry < session.length for entry in entries):
+        if len(kept) and not 0 <= kept.min() <= kept.max() < session.length:
             raise RowcastError(
-                f"expected entries 0 to {session.length - 1}, found {min(entries)} to {max(entries)}: "
+                f"expected entries 0 to {session.length - 1}, found {kept.min()} to {kept.max()}: "
                 "only tokens in the cache can be kept"
             )
         image = session.prompt + slots_of(self._slots, session.present, kept)

@@ -10,12 +10,28 @@ if TYPE_CHECKING:
     from heads.contract import DraftHeads
 
 
-def load_heads(folder: str | Path, backbone: Backbone) -> DraftHeads:
-    """The frozen draft heads of the bundle in `folder`, on the device of `backbone`.
+def load_heads(place: str | Path, backbone: Backbone) -> DraftHeads:
+    """The frozen draft heads of a bundle, on the device of `backbone`.
+
+    Args:
+        place: the bundle's folder, or `organisation/name[@revision]` on a hub; what was downloaded once
+            needs no network again.
+        backbone: what they were trained for.
 
     Raises:
         RowcastError: if the bundle is missing, damaged, or made for another backbone.
     """
     from checkpoints.bundle import load_bundle
 
-    return load_bundle(Path(folder), backbone).bank
+    return load_bundle(find_bundle(place), backbone).bank
+
+
+def find_bundle(place: str | Path) -> Path:
+    """The folder of a bundle, downloaded if `place` is a name on a hub.
+
+    Raises:
+        RowcastError: if the hub has no such bundle, or can't be reached and nothing is cached.
+    """
+    from checkpoints.hub import resolve
+
+    return resolve(place)

@@ -4,6 +4,7 @@
     config.json         what they are and what they fit; the bundle's point of commitment
     README.md           the card
     results.json        a benchmark of these heads, once there is one
+    samples.png         what they painted, where somebody put it there for the card
 
 Replacing `config.json` turns an old bundle into a new one in a single step: the new weights are already on
 disk by then, under a name made of their hash, and take the usual name afterwards. A process killed anywhere
@@ -19,20 +20,20 @@ from pathlib import Path
 from backbones.contract import Backbone, Sampling
 from backbones.durable import rename_durably, write_durably, write_synced
 from backbones.errors import RowcastError
-from checkpoints.card import CARD_FILE, render_card
+from checkpoints.card import CARD_FILE, SAMPLES_FILE, render_card
 from checkpoints.config import (
     CONFIG_FILE,
     SCHEMA_VERSION,
     BackboneFacts,
     BundleConfig,
     HeadFacts,
-    json_text,
     read_config,
 )
+from checkpoints.json_file import json_text
+from checkpoints.measured import RESULTS_FILE
 from checkpoints.weights import WEIGHTS_FILE, read_weights, sha256_of, write_weights
 from heads.contract import DraftHeads
 
-RESULTS_FILE = "results.json"
 _FRESH_FILE = f"{WEIGHTS_FILE}.new"
 
 
@@ -82,9 +83,9 @@ def save_bundle(
             metrics=dict(metrics),
             weights_sha256=sha256_of(fresh),
         )
-        _check_fit(folder, config, backbone)
+        require_fit(folder, config, backbone)
         _commit(folder, fresh, config)
-        card = render_card(config, sum(weight.numel() for weight in bank.parameters()), bank.targets)
+        card = render_card(config, sum(weight.numel() for weight in bank.parameters()), bank.labels)
         write_durably(folder / CARD_FILE, card)
     except OSError as error:
         raise _unwritable(folder, error) from error
@@ -101,11 +102,15 @@ def load_bundle(folder: str | Path, backbone: Backbone) -> Bundle:
     """
     folder = Path(folder)
     config = read_config(folder)
-    _check_fit(folder, config, backbone)
-    staged = _staged(folder, config)
-    path = staged if staged.exists() else folder / WEIGHTS_FILE
-    bank = read_weights(path, config.heads, config.weights_sha256)
+    require_fit(folder, config, backbone)
+    bank = read_weights(weights_path(folder, config), config.heads, config.weights_sha256)
     return Bundle(bank=bank.requires_grad_(False).eval().to(backbone.device), config=config)
+
+
+def weights_path(folder: Path, config: BundleConfig) -> Path:
+    """Where the weights of `config` are: under their usual name, or still waiting for it after a kill."""
+    staged = _staged(folder, config)
+    return staged if staged.exists() else folder / WEIGHTS_FILE
 
 
 def attach_results(folder: str | Path, results: Mapping[str, object]) -> None:
@@ -131,7 +136,8 @@ def _commit(folder: Path, fresh: Path, config: BundleConfig) -> None:
     write_durably(folder / CONFIG_FILE, text)
     rename_durably(staged, weights)
     if other_heads:
-        (folder / RESULTS_FILE).unlink(missing_ok=True)
+        for of_the_old_ones in (RESULTS_FILE, SAMPLES_FILE):
+            (folder / of_the_old_ones).unlink(missing_ok=True)
     for left_by_a_kill in folder.glob(f"{_FRESH_FILE}*"):
         left_by_a_kill.unlink()
 
@@ -141,12 +147,18 @@ def _staged(folder: Path, config: BundleConfig) -> Path:
     return folder / f"{_FRESH_FILE}-{config.weights_sha256[:16]}"
 
 
-def _check_fit(folder: Path, config: BundleConfig, backbone: Backbone) -> None:
-    """Refuses heads of another backbone, and says in what they differ."""
+def require_fit(folder: Path, config: BundleConfig, backbone: Backbone) -> None:
+    """Refuses heads of another backbone.
+
+    Raises:
+        RowcastError: saying in what they differ.
+    """
     trained, live = config.backbone, BackboneFacts.of(backbone)
     wanted = vars(trained) | {"head width": config.heads.width}
     found = vars(live) | {"head width": live.width}
-    differing = [field for field in found if wanted[field] != found[field]]
+    differing = trained.differences(live)
+    if config.heads.width != live.width:
+        differing.append("head width")
     if differing:
         raise RowcastError(
             f"expected the backbone of the heads in {folder} ({_facts(wanted, differing)}), "

@@ -1,40 +1,47 @@
 """`README.md` of a head bundle: what it is, what it was trained for, how it did, how to load it."""
 
-import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from checkpoints.config import BundleConfig
+from checkpoints.config import BackboneFacts, BundleConfig
+from checkpoints.figures import acceptance_table, decoder_table, notes
+from checkpoints.markdown import escape, fact_table, table
+from checkpoints.measured import Measured
+from checkpoints.uses import USES
 
 CARD_FILE = "README.md"
+SAMPLES_FILE = "samples.png"
+
+HERE = "path/to/this/folder"
+HUB = "https://huggingface.co"
 
 _CARD = """\
 ---
 library_name: rowcast
 pipeline_tag: text-to-image
 tags: [speculative-decoding, draft-heads]
----
+{base_model}---
 
 # Draft heads for {title}
 
 {summary} The bundle holds none of the backbone's weights and works with that backbone alone. {decoders}
 
-- Base model: {title}, states in {backbone_dtype} before the final norm
-- Kind: {kind}, drafting {targets}
-- Weights: {parameters}, in {dtype}
+{facts}
 
-## How to use
+{parts}## How to use
+
+In a checkout of Rowcast:
 
 ```sh
-python -m decoding model={name} heads=path/to/this/folder decoder={decoder} prompt="..." out=image.png
+{command}
 ```
 
 ```python
 from backbones.registry import load_backbone
 from checkpoints import load_heads
 
-heads = load_heads("path/to/this/folder", load_backbone({quoted}, dtype={dtype_quoted}))
+heads = load_heads({place}, load_backbone({backbone}))
 ```
 
 ## Sampling of the training images
@@ -47,102 +54,119 @@ heads = load_heads("path/to/this/folder", load_backbone({quoted}, dtype={dtype_q
 
 ## Metrics of the last validation
 
-Of the few images painted while training; `python -m eval` with these heads measures speed and quality.
+Of the few images painted while training; {better}.
 
 {metrics}
 """
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Use:
-    """What heads of a kind are and what they are for."""
+class Publication:
+    """What a card says beside the bundle's config."""
 
-    summary: str
-    decoders: str
-    decoder: str
-    """The one to begin with: lossless."""
-
-
-_LAWFUL = "is lossless: its images follow the backbone's own law."
-_USES = {
-    "ssd": _Use(
-        summary="Heads for Spatially Speculative Decoding (SSD, arXiv 2606.20543): they predict the states "
-        "of image tokens ahead of the frozen backbone, which then verifies whole rows of a {rows}x{cols} "
-        "token grid at a time.",
-        decoders=f"`decoder=ssd_exact` {_LAWFUL} `decoder=ssd`, with a fixed number of verification rounds, "
-        "is lossy: its images are close to that law, not drawn from it.",
-        decoder="ssd_exact",
-    ),
-    "mtp": _Use(
-        summary="Heads for one-dimensional multi-token prediction, a rival of Spatially Speculative "
-        "Decoding: they predict the states of the next tokens of a {rows}x{cols} token grid in painting "
-        "order.",
-        decoders=f"`decoder=mtp_strict` {_LAWFUL} `decoder=mtp`, with a fixed number of verification rounds, "
-        "is lossy: its images are close to that law, not drawn from it.",
-        decoder="mtp_strict",
-    ),
-    "eagle": _Use(
-        summary="A drafter in the manner of EAGLE (arXiv 2401.15077), a rival of Spatially Speculative "
-        "Decoding: one transformer layer that runs ahead of the frozen backbone, token by token over a "
-        "{rows}x{cols} token grid.",
-        decoders=f"`decoder=eagle` {_LAWFUL} `decoder=lantern` and `decoder=lantern_pp`, with relaxed tests, "
-        "are lossy: their images are close to that law, not drawn from it.",
-        decoder="eagle",
-    ),
-}
+    place: str = HERE
+    """What `heads=` is given: a folder, or a name on a hub."""
+    licence: str | None = None
+    """Of the base model."""
+    measured: Measured | None = None
+    samples: bool = False
+    """Whether `samples.png` lies beside the card."""
 
 
-def render_card(config: BundleConfig, parameters: int, targets: Sequence[str]) -> str:
+def render_card(
+    config: BundleConfig, parameters: int, labels: Sequence[str], publication: Publication | None = None
+) -> str:
     """The card as Markdown; every name and value in it is escaped.
 
     Args:
         config: the bundle's config.
         parameters: how many weights the heads hold.
-        targets: labels of what they draft.
+        labels: of what they draft.
+        publication: the rest; none where nothing is known yet.
     """
-    name = " ".join(config.backbone.name.split())
-    use, grid = _USES[config.heads.name], config.backbone
+    shown = publication or Publication()
+    use, grid = USES[config.heads.name], config.backbone
+    measure = "`python -m eval` with these heads measures speed and quality"
     return _CARD.format(
-        title=escape(name),
-        name=shlex.quote(name),
-        quoted=repr(name),
+        title=escape(config.backbone.name),
+        base_model=_front_matter(config.backbone),
         summary=use.summary.format(rows=grid.rows, cols=grid.cols),
         decoders=use.decoders,
-        decoder=use.decoder,
-        backbone_dtype=config.backbone.dtype,
-        dtype_quoted=repr(config.backbone.dtype),
-        kind=config.heads.name,
-        targets=", ".join(targets),
-        parameters=f"{parameters:,}",
-        dtype=config.heads.dtype,
-        sampling=_table(asdict(config.sampling)),
-        training=_table(config.training),
-        metrics=_table(config.metrics),
+        facts="\n".join(f"- {line}" for line in _facts(config, parameters, labels, shown.licence)),
+        parts="".join(f"{part}\n\n" for part in _parts(shown, labels)),
+        command=_command(config.backbone, shown.place, use.decoder),
+        place=repr(shown.place),
+        backbone=_arguments(config.backbone),
+        sampling=fact_table(asdict(config.sampling)),
+        training=fact_table(config.training),
+        better="the tables above are of more" if shown.measured else measure,
+        metrics=fact_table(config.metrics),
     )
 
 
-def escape(text: str) -> str:
-    """`text` on one line, with everything that Markdown or HTML would act on made literal."""
-    return re.sub(r"([\\`*_{}\[\]<>()#!|~&$])", r"\\\1", " ".join(text.split()))
+def _front_matter(backbone: BackboneFacts) -> str:
+    if backbone.origin is None:
+        return ""
+    return f'base_model: "{backbone.origin.repository}"\nbase_model_relation: adapter\n'
 
 
-def _table(values: Mapping[str, object]) -> str:
-    rows = [f"| {escape(key)} | {escape(_shown(value))} |" for key, value in _flat(values)]
-    return "\n".join(["| | |", "|---|---|", *rows]) if rows else "None given."
+def _facts(
+    config: BundleConfig, parameters: int, labels: Sequence[str], licence: str | None
+) -> Iterator[str]:
+    backbone, origin = config.backbone, config.backbone.origin
+    yield (f"Base model: {escape(backbone.name)}, states in {escape(backbone.dtype)} before the final norm")
+    if origin is None:
+        yield "Its weights: a local copy, or those that come with Rowcast; the fingerprint tells them apart"
+    else:
+        at = "" if origin.revision is None else f" at revision `{origin.revision}`"
+        file = "" if origin.file is None else f"`{origin.file}` of "
+        yield f"Its weights: {file}[{escape(origin.repository)}]({HUB}/{origin.repository}){at}"
+    yield f"Its fingerprint, compared when the heads are loaded: `{_code(backbone.fingerprint)}`"
+    if licence is not None:
+        yield f"Its licence, by its page on the hub: {escape(licence)}"
+    yield f"Kind: {config.heads.name}, drafting {', '.join(labels)}"
+    yield f"Weights: {parameters:,}, in {escape(config.heads.dtype)}"
 
 
-def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Nested mappings as dotted keys."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+def _parts(shown: Publication, labels: Sequence[str]) -> Iterator[str]:
+    """The picture and the tables, as far as there are any."""
+    if shown.samples:
+        yield f"![Images painted with these heads]({SAMPLES_FILE})"
+    if shown.measured is None:
+        return
+    yield f"## Measured\n\n{table(*decoder_table(shown.measured), words=2)}"
+    yield "\n".join(escape(note) for note in notes(shown.measured))
+    accepted = acceptance_table(shown.measured, labels)
+    if accepted is not None:
+        note = "Share of each head's drafts that the first round accepted."
+        yield f"## Acceptance\n\n{note}\n\n{table(*accepted)}"
 
 
-def _shown(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, list | tuple):
-        return ", ".join(_shown(item) for item in value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _command(backbone: BackboneFacts, place: str, decoder: str) -> str:
+    words = [f"model={backbone.name}", f"heads={place}", f"decoder={decoder}"]
+    line = f'python -m decoding {shlex.join(_line(word) for word in words)} prompt="..." out=image.png'
+    if backbone.origin is None:
+        return line
+    path, revision = backbone.origin.path, backbone.origin.revision
+    options = [f"model.path={path}", *([] if revision is None else [f"model.revision={revision}"])]
+    return f"{line} \\\n    {shlex.join(options)} model.dtype={_line(backbone.dtype)}"
+
+
+def _arguments(backbone: BackboneFacts) -> str:
+    """How `load_backbone` is called for it."""
+    words = [repr(backbone.name)]
+    if backbone.origin is not None:
+        words.append(f"path={backbone.origin.path!r}")
+        if backbone.origin.revision is not None:
+            words.append(f"revision={backbone.origin.revision!r}")
+    return ", ".join([*words, f"dtype={backbone.dtype!r}"])
+
+
+def _line(text: str) -> str:
+    """On one line, so that it stays within its block of code."""
+    return " ".join(text.split())
+
+
+def _code(text: str) -> str:
+    """For a code span."""
+    return _line(text).replace("`", "'")

@@ -1,8 +1,9 @@
 """`config.json` of a head bundle: what the heads are, what made them, and what they fit."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+import re
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -10,7 +11,9 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from backbones.contract import Backbone, Sampling
 from backbones.errors import RowcastError
 from backbones.fingerprint import NORM_TAP
-from backbones.rules import Rule
+from backbones.rules import Rule, count, rule
+from checkpoints.json_file import damaged, read_json
+from checkpoints.places import HubPlace, hub_place
 from heads.contract import DraftHeads
 from heads.options import HEADS, parse_heads
 
@@ -18,6 +21,8 @@ CONFIG_FILE = "config.json"
 SCHEMA_VERSION = 2
 OLD_VERSION = 1
 """Knew the heads of SSD alone, and did not name them."""
+LARGEST = 1 << 20
+"""Bytes of the file; ours are a few thousand."""
 STORED_DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 """Dtypes that a bundle may hold: torch's name and the one in a safetensors header."""
 
@@ -30,7 +35,7 @@ class CommonFacts:
 
     name: str
     """The kind of heads, in `heads.options.HEADS`."""
-    width: int
+    width: int = field(metadata=count(1, 1_000_000))
     dtype: str
     """Of the stored weights, as torch names it."""
 
@@ -68,7 +73,9 @@ class HeadFacts(CommonFacts):
 class BackboneFacts:
     """The backbone that the heads were trained for."""
 
-    name: str
+    name: str = field(
+        metadata=rule("a plain name", lambda name: bool(re.fullmatch(r"[\w.-]{1,64}", name, re.ASCII)))
+    )
     rows: int
     cols: int
     codes: int
@@ -77,6 +84,22 @@ class BackboneFacts:
     states: str
     """Which side of the final norm the heads read and predict."""
     fingerprint: str
+    source: str | None = field(
+        metadata=rule(
+            "organisation/repository@commit", lambda text: hub_place(text, with_file=True) is not None
+        )
+    )
+    """Where a hub has its weights; null where they were local, and in the first bundles."""
+
+    @property
+    def origin(self) -> HubPlace | None:
+        """The source by its parts."""
+        return None if self.source is None else hub_place(self.source, with_file=True)
+
+    def differences(self, other: "BackboneFacts") -> list[str]:
+        """The facts that differ. Where the weights came from may: the fingerprint is of the weights."""
+        names = [entry.name for entry in fields(self) if entry.name != "source"]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
 
     @classmethod
     def of(cls, backbone: Backbone) -> "BackboneFacts":
@@ -89,6 +112,7 @@ class BackboneFacts:
             dtype=str(backbone.dtype).removeprefix("torch."),
             states=NORM_TAP,
             fingerprint=backbone.fingerprint,
+            source=backbone.source,
         )
 
 
@@ -111,20 +135,6 @@ class BundleConfig:
         return {**asdict(self), "heads": self.heads.as_json()}
 
 
-def json_text(values: Mapping[str, object]) -> str:
-    """Strict JSON for people to read.
-
-    Raises:
-        RowcastError: if a number is not finite.
-    """
-    try:
-        return json.dumps(values, indent=2, allow_nan=False) + "\n"
-    except ValueError as error:
-        raise RowcastError(
-            f"expected finite numbers to write down, found {error}; leave out what could not be measured"
-        ) from error
-
-
 def read_config(folder: Path) -> BundleConfig:
     """The config of the bundle in `folder`.
 
@@ -133,15 +143,13 @@ def read_config(folder: Path) -> BundleConfig:
     """
     path = folder / CONFIG_FILE
     try:
-        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+        data: Any = read_json(path, LARGEST)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RowcastError(
             f"expected a head bundle in {folder}, found no {CONFIG_FILE}; train one with `python -m train`"
         ) from error
     except OSError as error:
         raise RowcastError(f"expected to read {path}, found {error.strerror}; check the path") from error
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"text that is not JSON ({error})") from error
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version == OLD_VERSION and isinstance(data.get("heads"), dict):
         data = {**data, "schema_version": SCHEMA_VERSION, "heads": {"name": "ssd", **data["heads"]}}
@@ -150,6 +158,8 @@ def read_config(folder: Path) -> BundleConfig:
             f"expected {path} in schema version {SCHEMA_VERSION}, found {version!r}; "
             "use the Rowcast version that wrote it, or train again with `python -m train`"
         )
+    if isinstance(backbone := data.get("backbone"), dict):
+        data = {**data, "backbone": {"source": None, **backbone}}  # the first bundles do not say it
     return _parse(BundleConfig, data, path, "")
 
 
@@ -158,28 +168,24 @@ def _parse(kind: type[T], data: object, path: Path, where: str) -> T:
     expected = get_type_hints(kind)
     if not isinstance(data, dict) or set(data) != set(expected):
         found = f"keys {', '.join(sorted(data))}" if isinstance(data, dict) else repr(data)[:80]
-        raise _damaged(
-            path, f"{found} in place of keys {', '.join(sorted(expected))} at {where or 'the top'}"
-        )
+        raise damaged(path, f"{found} in place of keys {', '.join(sorted(expected))} at {where or 'the top'}")
     values: dict[str, Any] = {}
     rules = {entry.name: entry.metadata.get("rule") for entry in fields(kind)}  # pyright: ignore
     for name, hint in expected.items():
         value, place = data[name], where + name
-        if hint is HeadFacts:
-            values[name] = _parse_heads(value, path, f"{place}.")
-            continue
         if isinstance(hint, type) and is_dataclass(hint):
-            values[name] = _parse(hint, value, path, f"{place}.")
+            parse = _parse_heads if hint is HeadFacts else partial(_parse, hint)
+            values[name] = parse(value, path, f"{place}.")
             continue
         allowed = get_args(hint) if isinstance(hint, UnionType) else (get_origin(hint) or hint,)
         if float in allowed and type(value) is int and abs(value) < 2**53:
             value = float(value)
         if type(value) not in allowed:
             types = " or ".join("null" if kind is NoneType else kind.__name__ for kind in allowed)
-            raise _damaged(path, f"{place} = {json.dumps(value)[:80]} in place of {types}")
+            raise damaged(path, f"{place} = {json.dumps(value)[:80]} in place of {types}")
         wanted: Rule | None = rules.get(name)
-        if wanted is not None and value is not None and not wanted.holds(value):
-            raise _damaged(path, f"{place} = {json.dumps(value)[:80]} in place of {wanted.text}")
+        if not (wanted is None or value is None or wanted.holds(value)):
+            raise damaged(path, f"{place} = {json.dumps(value)[:80]} in place of {wanted.text}")
         values[name] = value
     return kind(**values)
 
@@ -189,18 +195,8 @@ def _parse_heads(data: object, path: Path, where: str) -> HeadFacts:
     kind = data.get("name") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(kind, str) or kind not in HEADS:
         found = json.dumps(kind if isinstance(data, dict) else data)[:80]
-        raise _damaged(path, f"{where}name = {found} in place of {' or '.join(HEADS)}")
+        raise damaged(path, f"{where}name = {found} in place of {' or '.join(HEADS)}")
     options = {entry.name: data[entry.name] for entry in fields(HEADS[kind]) if entry.name in data}
     common = {key: value for key, value in data.items() if key not in options}
     parsed = _parse(CommonFacts, common, path, where)
     return HeadFacts(**vars(parsed), options=_parse(HEADS[kind], options, path, where))
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _damaged(path: Path, found: str) -> RowcastError:
-    return RowcastError(
-        f"expected a config written by Rowcast in {path}, found {found}; copy the bundle again"
-    )

@@ -44,7 +44,7 @@ def read_weights(path: Path, facts: HeadFacts, sha256: str) -> DraftHeads:
         with safe_open(path, framework="pt") as file:
             header = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             found = {name: f"{entry.get_dtype()} {entry.get_shape()}" for name, entry in header.items()}
-            bank = _bank_without_memory(path, facts)
+            bank = heads_without_memory(path, facts)
             _check_header(path, found, bank)
             if sha256_of(path) != sha256:
                 raise _unfit(path, "altered bytes")
@@ -55,12 +55,51 @@ def read_weights(path: Path, facts: HeadFacts, sha256: str) -> DraftHeads:
     return bank
 
 
-def _bank_without_memory(path: Path, facts: HeadFacts) -> DraftHeads:
-    """The heads that a config promises, on the meta device: shapes without storage."""
+def heads_without_memory(path: Path, facts: HeadFacts) -> DraftHeads:
+    """The heads that a config promises, on the meta device: shapes without storage.
+
+    Args:
+        path: where their weights lie or would lie, for the message.
+        facts: of the config.
+
+    Raises:
+        RowcastError: if there are no such heads.
+    """
     if facts.dtype not in STORED_DTYPES:
         raise _unfit(path, f"dtype {facts.dtype!r} in the config")
     with torch.device("meta"):
         return build_heads(facts.name, facts.width, facts.options).to(getattr(torch, facts.dtype))
+
+
+def size_on_disk(path: Path, facts: HeadFacts) -> int:
+    """Bytes of the weights that a config promises, without the header of their file.
+
+    Raises:
+        RowcastError: if there are no such heads.
+    """
+    tensors = heads_without_memory(path, facts).state_dict().values()
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def require_publishable(path: Path, heads: DraftHeads) -> None:
+    """Refuses weights that nobody could use, and a file that says more than its tensors.
+
+    Args:
+        path: where the heads were read from.
+        heads: as `read_weights` gave them.
+
+    Raises:
+        RowcastError: if a weight is not finite, or the header carries notes.
+    """
+    for name, tensor in heads.state_dict().items():
+        if not torch.isfinite(tensor).all():
+            raise RowcastError(
+                f"expected finite weights in {path}, found others in {name!r}; train the heads again"
+            )
+    with safe_open(path, framework="pt") as file:
+        notes = sorted((file.metadata() or {}).keys() - {"format"})
+    if notes:
+        raise _unfit(path, f"notes beside them ({', '.join(notes)[:80]})")
 
 
 def _check_header(path: Path, found: dict[str, str], bank: DraftHeads) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ValidationError
@@ -44,8 +44,8 @@ def option_names(schema: type, prefix: str = "") -> Iterator[str]:
         yield name
         if kinds:
             yield f"{name}.name"
-        for kind in kinds.values() if kinds else [hints[entry.name]]:
-            if isinstance(kind, type) and is_dataclass(kind):
+        for kind in kinds.values() if kinds else [_group(hints[entry.name])]:
+            if kind is not None:
                 yield from option_names(kind, f"{name}.")
 
 
@@ -118,6 +118,12 @@ def checked_choice(config: object, kinds: Mapping[str, type], where: str) -> dic
     return named
 
 
+def _group(hint: Any) -> type | None:
+    """The schema of an option that is a group of options, or may be one; else none."""
+    forms = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and is_dataclass(kind)]
+    return forms[0] if forms else None
+
+
 def _require_keys(config: DictConfig, schema: type, prefix: str) -> None:
     hints = get_type_hints(schema)
     for key in config:
@@ -125,8 +131,9 @@ def _require_keys(config: DictConfig, schema: type, prefix: str) -> None:
             nearest = max(hints, key=lambda other: similarity(str(key), other))
             raise RowcastError(f"unknown option {prefix}{key}: did you mean {prefix}{nearest}?")
         value = None if OmegaConf.is_missing(config, key) else config[key]
-        if is_dataclass(hints[str(key)]) and isinstance(value, DictConfig):
-            _require_keys(value, hints[str(key)], f"{prefix}{key}.")
+        group = _group(hints[str(key)])
+        if group is not None and isinstance(value, DictConfig):
+            _require_keys(value, group, f"{prefix}{key}.")
 
 
 def _require_rules(job: Any, prefix: str) -> None:
@@ -148,11 +155,12 @@ def _wrong_type(error: ValidationError, schema: type, prefix: str = "") -> Rowca
 def _entry_type(schema: type, name: str) -> str:
     first, _, rest = name.partition(".")
     kind = get_type_hints(schema)[first.partition("[")[0]]
-    if rest:
-        return _entry_type(kind, rest)
+    group = _group(kind)
+    if rest and group is not None:
+        return _entry_type(group, rest)
     return (
         "a group of options"
-        if is_dataclass(kind)
+        if group is not None
         else getattr(kind, "__name__", str(kind).replace("None", "null"))
     )
 

@@ -25,8 +25,14 @@ INTERRUPTED = 130
 T = TypeVar("T")
 
 
-def launch(config_name: str, schema: type[T], job: Callable[[T], None]) -> None:
+def launch(config_name: str, schema: type[T], job: Callable[[T], None], command: str = "") -> None:
     """Runs `job` with the config `config_name` and the overrides of the command line, then exits.
+
+    Args:
+        config_name: the job's YAML file.
+        schema: its typed form.
+        job: what to run.
+        command: what stood before the overrides, where a program has several commands.
 
     Exit status: 0; 2 for what the user can put right (one line on stderr); 130 after Ctrl-C. Any other
     exception is a defect and shows its traceback.
@@ -43,13 +49,13 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None]) -> None:
         try:
             job(typed(config, schema))
         except (RowcastError, OmegaConfBaseException, KeyboardInterrupt) as error:
-            status = _report(error)  # here, since Hydra adds lines of its own to what leaves a job
+            status = _report(error, command)  # here, since Hydra adds lines of its own to what leaves a job
 
     try:
         sys.argv[1:] = prepare(words, config_name, schema)
         hydra.main(version_base="1.3", config_path=str(FOLDER), config_name=config_name)(run)()
     except (RowcastError, HydraException, OmegaConfBaseException, KeyboardInterrupt) as error:
-        status = _report(error)
+        status = _report(error, command)
     sys.exit(status)
 
 
@@ -62,6 +68,9 @@ def help_text(config_name: str) -> str:
             break
         name, _, choice = line.removeprefix("  - ").partition(": ")
         if name in ("process", "_self_"):
+            continue
+        if choice == "null":
+            sections.append(f"{name}:  # none, or choose with {name}= {', '.join(choices(name))}")
             continue
         file = FOLDER / (f"{name}/{choice}.yaml" if choice else f"{name}.yaml")
         lines = file.read_text().splitlines()
@@ -78,12 +87,12 @@ def help_text(config_name: str) -> str:
     )
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, command: str = "") -> int:
     """Prints the one line for the user and returns the exit status."""
     if isinstance(error, KeyboardInterrupt):
         # `resume=false` would start anew, a checkpoint's path would go back to it.
         options = [word for word in sys.argv[1:] if not word.startswith("resume=")]
-        words = ["python", "-m", _program(), *options]
+        words = ["python", "-m", _program(), *([command] if command else []), *options]
         print(f"\ninterrupted: nothing finished is lost; to go on, run {shlex.join(words)}", file=sys.stderr)
         return INTERRUPTED
     message = " ".join(str(error).split())

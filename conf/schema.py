@@ -156,3 +156,26 @@ class BackboneJob:
     seed: int = field(metadata=seed_range())
     paint: bool
     out: str
+
+
+@dataclass
+class PublishJob:
+    bundle: str = field(metadata=example("bundle=outputs/pocket/train/heads"))
+    repo: str = field(metadata=example("repo=me/pocket-heads"))
+    revision: str | None
+    private: bool
+    base_model: str | None
+    dry_run: bool
+    out: str
+
+
+@dataclass
+class InspectJob:
+    bundle: str = field(metadata=example("bundle=outputs/pocket/train/heads"))
+
+
+@dataclass
+class VerifyJob:
+    bundle: str = field(metadata=example("bundle=outputs/pocket/train/heads"))
+    model: Model | None = None
+    """None where no model was chosen."""

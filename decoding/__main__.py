@@ -28,10 +28,11 @@ def run(job: DecodingJob) -> None:
         method = build_method(job.decoder["name"], options, None)
         backbone = load_backbone(**asdict(job.model))
     else:
-        from checkpoints import load_heads
+        from checkpoints import find_bundle, load_heads
 
+        bundle = find_bundle(job.heads)  # a wrong name is noticed before a backbone is loaded in vain
         backbone = load_backbone(**asdict(job.model))
-        method = build_method(job.decoder["name"], options, load_heads(Path(job.heads), backbone))
+        method = build_method(job.decoder["name"], options, load_heads(bundle, backbone))
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
     painting = paint(
         backbone,

@@ -23,6 +23,10 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reac
     With the bonus token the first row has ceil(W/(B+1)) blocks. A block that turns out to hold no draft
     (one exact token) skips its rounds. 1-D multi-token prediction counts as one long first row.
 
+    ZipAR with a window of s, where forward 1 + is + x gives token x of row i (i and x from 0):
+
+        W + (H-1) min(s, W)
+
     Args:
         grid: token grid; row ends cost nothing.
         name: decoder.
@@ -39,8 +43,12 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reac
     if name == "ssd":
         parsed: SSDOptions = parse_options(name, options)
         return 1 + _first_row(grid, parsed.first_row, reach) + _rows_below(grid, parsed)
+    if name == "zipar":
+        rows: ZipAROptions = parse_options(name, options)
+        if not rows.adaptive:
+            return grid.cols + (grid.rows - 1) * min(rows.window, grid.cols)
     raise RowcastError(
-        f"expected a decoder with a fixed count, ar, ssd or mtp, found {name}: count its trace instead"
+        f"expected a decoder with a fixed count, ar, ssd, mtp or zipar, found {name}: count its trace instead"
     )
 
 

@@ -9,6 +9,7 @@ from backbones.contract import Backbone
 from backbones.errors import RowcastError
 from checkpoints import load_heads
 from checkpoints.config import CONFIG_FILE, read_config
+from checkpoints.hub import on_hub, resolve
 from decoding.options import HEADS
 from heads.contract import DraftHeads
 
@@ -27,19 +28,20 @@ def find_bundles(places: str | Sequence[str], methods: Mapping[str, str]) -> dic
     """The bundle of every kind of heads that is needed.
 
     Args:
-        places: one bundle folder, or several of different kinds; of several, those that do not exist are
-            left out as long as no decoder needs them.
+        places: one bundle, or several of different kinds: folders, or names on the hub; of several, folders
+            that do not exist are left out as long as no decoder needs them.
         methods: the method of each decoder.
 
     Raises:
-        RowcastError: if a bundle is damaged, two are of one kind, or one that is needed is missing.
+        RowcastError: if a bundle is damaged, two are of one kind, or one that is needed or that the hub
+            should have is missing.
     """
-    folders = [Path(place) for place in ([places] if isinstance(places, str) else places)]
-    if len(folders) > 1:
-        folders = [folder for folder in folders if (folder / CONFIG_FILE).is_file()]
+    named = [places] if isinstance(places, str) else places
+    if len(named) > 1:
+        named = [place for place in named if (Path(place) / CONFIG_FILE).is_file() or on_hub(place)]
     needed = {HEADS[method] for method in methods.values() if method in HEADS}
     bundles: dict[str, Path] = {}
-    for folder in folders if needed else []:
+    for folder in map(resolve, named if needed else []):
         kind = read_config(folder).heads.name
         if kind in bundles:
             raise RowcastError(
@@ -74,6 +76,6 @@ def describe(heads: DraftHeads) -> HeadsSubject:
         weights.update(tensor.detach().cpu().float().numpy().tobytes())
     return HeadsSubject(
         weights=weights.hexdigest()[:12],
-        targets=list(heads.targets),
+        targets=list(heads.labels),
         parameters=sum(parameter.numel() for parameter in heads.parameters()),
     )

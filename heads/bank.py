@@ -42,7 +42,7 @@ class PredictorBank(DraftHeads):
         self.predictors = nn.ModuleDict({offset.label: Predictor(width, units) for offset in offsets})
 
     @property
-    def targets(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:
         return tuple(offset.label for offset in self.offsets)
 
     def parts(self) -> Mapping[str, nn.Module]:
@@ -65,7 +65,7 @@ class PredictorBank(DraftHeads):
         """
         if offset.label not in self.predictors:
             raise RowcastError(
-                f"expected a draft head {offset.label}, found {', '.join(self.targets)}; "
+                f"expected a draft head {offset.label}, found {', '.join(self.labels)}; "
                 "decode with smaller blocks or train more heads"
             )
         return self.predictors[offset.label](state, embedding)

@@ -66,7 +66,7 @@ class DraftHeads(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def targets(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:
         """Labels of what is drafted from one place: "v+1" is a row down, "t+2" two tokens on."""
 
     @abstractmethod

@@ -83,7 +83,7 @@ class EagleDrafter(DraftHeads):
             self.layer.mlp.down_proj.weight.zero_()
 
     @property
-    def targets(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:
         return ("t+1",)
 
     def parts(self) -> Mapping[str, nn.Module]:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from decoding.options.jacobi import GrowthPosterior
 from decoding.rules.rule import Drafts
-from decoding.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +25,14 @@ class History:
     rises: Int[Tensor, "N m V"]
     """Rounds for which each probability has grown without a break."""
 
-    def at(self, start: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The three at positions `start..start+count`; zeros where there is no history yet."""
-        kept = slice(start - self.start, None)
-        missing = count - (self.law.shape[1] - kept.start)
+    def at(self, start: int, count: int) -> "History":
+        """The same of positions `start..start+count`; zeros where there is no history yet."""
+        missing = count - self.law[:, start - self.start :].shape[1]
         law, mean, rises = (
-            torch.nn.functional.pad(rows[:, kept], (0, 0, 0, missing))
+            torch.nn.functional.pad(rows[:, start - self.start :], (0, 0, 0, missing))
             for rows in (self.law, self.mean, self.rises)
         )
-        return law, mean, rises
+        return History(start=start, law=law, mean=mean, rises=rises)
 
 
 class Growth:
@@ -48,22 +46,19 @@ class Growth:
     def __init__(self, options: GrowthPosterior) -> None:
         self.options = options
 
-    def __call__(self, session: Session, drafts: Drafts) -> Float[Tensor, "N m V"]:
-        """The laws of the next drafts; remembers this round's `drafts.p`."""
-        p, start = drafts.p, session.committed
-        fresh = (drafts.age == 0)[..., None]
-        rises = torch.zeros_like(p, dtype=torch.int)
-        history: History = session.memory.get("growth") or History(start=start, law=p, mean=p, rises=rises)
-        before, mean, rises = history.at(start, p.shape[1])
-        rises = (rises + 1) * ((p > before) & ~fresh)
+    def __call__(
+        self, drafts: Drafts, start: int, history: History | None
+    ) -> tuple[Float[Tensor, "N m V"], History]:
+        """The laws of the next drafts at positions `start..`, and the history with this round in it."""
+        p, fresh = drafts.p, (drafts.age == 0)[..., None]
+        if history is None:
+            history = History(start=start, law=p, mean=p, rises=torch.zeros_like(p, dtype=torch.int))
+        past = history.at(start, p.shape[1])
+        rises = (past.rises + 1) * ((p > past.law) & ~fresh)
         growing = rises >= self.options.rounds
-        session.memory["growth"] = History(
-            start=start,
-            law=p,
-            mean=torch.where(fresh, p, torch.lerp(p, mean, self.options.memory)),
-            rises=rises,
-        )
         # What grows has mass, so no 0/0; the floor is for a token that the law before had left out.
-        gain = torch.where(growing, p / mean.clamp(min=torch.finfo(p.dtype).tiny), 1).log()
+        gain = torch.where(growing, p / past.mean.clamp(min=torch.finfo(p.dtype).tiny), 1).log()
         posterior = (p.log() + gain).softmax(-1)
-        return torch.where(growing.any(-1, keepdim=True), posterior, p)
+        laws = torch.where(growing.any(-1, keepdim=True), posterior, p)
+        mean = torch.where(fresh, p, torch.lerp(p, past.mean, self.options.memory))
+        return laws, History(start=start, law=p, mean=mean, rises=rises)

@@ -45,11 +45,19 @@ class Jacobi(Window):
         repaired = self.repair(drafts, accepted, u_draw)
         replaced = (repaired != drafts.tokens).int()
         stale = replaced.cumsum(1) > replaced
-        laws = drafts.p if self.growth is None else self.growth(session, drafts)
+        laws = self._laws(session, drafts)
         # With the same numbers again: a position keeps one of the two, and earlier positions decide which.
         redrawn = self._redraw(session, replace(drafts, p=laws), u_accept, u_draw)
         # What is not stale is final now, so that `laws` are those of all drafts that remain.
         return Verdict(accepted=accepted, tokens=torch.where(stale, redrawn, repaired), laws=laws)
+
+    def _laws(self, session: Session, drafts: Drafts) -> Float[Tensor, "N m V"]:
+        """The laws that the next drafts are drawn from."""
+        if self.growth is None:
+            return drafts.p
+        history = session.memory.get("growth")
+        laws, session.memory["growth"] = self.growth(drafts, session.committed, history)
+        return laws
 
     def _redraw(
         self, session: Session, drafts: Drafts, u_accept: Float[Tensor, "N m"], u_draw: Float[Tensor, "N m"]

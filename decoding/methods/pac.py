@@ -1,6 +1,6 @@
-"""SJD-PAC (arXiv 2603.18599): speculative Jacobi decoding by maximal coupling, with a small tree at the front.
+"""SJD-PAC (arXiv 2603.18599): speculative Jacobi decoding by maximal coupling, with a tree at the front.
 
-Where the window breaks, all drafts after the break are stale, so the first few places get several drafts each.
+Where the window breaks, all drafts behind the break are stale, so the first few places get several each.
 """
 
 from functools import lru_cache
@@ -24,9 +24,9 @@ from decoding.session import Session
 class SJDPAC(Jacobi):
     """The window is the spine of the tree: node i stands i places after the last final token.
 
-    At each of the first `depth` places there are `width - 1` more drafts, drawn from the spine draft's own law
-    without replacement. Where the spine breaks and one of them stays, the forward has judged it too, and its
-    output gives one token more.
+    At each of the first `depth` places there are `width - 1` more drafts, drawn from the spine draft's own
+    law without replacement. Where the spine breaks and one of them stays, the forward has judged it too, and
+    its output gives one token more.
 
     Lossless: siblings are tested one after another for what is left of the law. What becomes of a spine draft
     behind the break is the result of the same test, so it follows the law that it was tested for, and most

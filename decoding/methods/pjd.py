@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -19,12 +19,12 @@ from decoding.session import Session
 
 
 class PJD(Method):
-    """A row starts when the one above holds `context` tokens, and its drafts never overtake that one's tokens.
+    """A row starts when the one above holds `context` tokens, and its drafts never overtake that one's.
 
-    A draft sees the final tokens of earlier rows and all of its own row, not the drafts of other rows. Each row
-    is judged as in speculative Jacobi decoding, up to its first rejected draft. Only in the topmost open row
-    is that one replaced from the residual and final, and one that stood throughout gives one token more; in
-    the others the place is drafted anew from the law just computed, until it may see more of the row above.
+    A draft sees the final tokens of earlier rows and all of its own row, not the drafts of other rows. Each
+    row is judged as in speculative Jacobi decoding, up to its first rejected draft. Only in the topmost open
+    row is that one replaced from the residual and final, and one token more where all drafts stood; in the
+    others the place is drafted anew from the law just computed, and judged when there is more above it.
 
     Lossy, as final tokens did not see all of the row above. With a context of a whole row there is only the
     topmost row, and this is speculative Jacobi decoding in windows that end with the row: lossless.
@@ -58,18 +58,17 @@ class PJD(Method):
         start, (row, col) = front.emitted.start, divmod(front.emitted.start, rows.cols)
         limit = rows.cols if row == top else rows.counts[row - 1]
         drafts = max(0, min(self.window - 1, limit - col))
-        return replace(
-            front, drafts=drafts, emitted=range(start, start + min(drafts + 1, rows.cols - col))
-        )
+        return replace(front, drafts=drafts, emitted=range(start, start + min(drafts + 1, rows.cols - col)))
 
     def _judge(
         self, session: Session, fronts: Sequence[Front], p: Float[Tensor, "N E V"], q: Float[Tensor, "N m V"]
     ) -> None:
-        """Accepts drafts row by row, and draws all other places whose laws are known now; the topmost row first."""
+        """Accepts drafts row by row, the topmost first, and draws all other places whose laws are known."""
         rows, emitted = rows_of(session), emitted_by(fronts)
         places = [place for front in fronts for place in front.drafted]
-        drafted = [index < front.drafts for front in fronts for index in range(len(front.emitted))]
-        drafts = _drafts(session, fronts, p[:, torch.tensor(drafted, device=p.device)], q)
+        drafted = set(places)
+        at = [index for index, place in enumerate(emitted) if place in drafted]
+        drafts = _drafts(session, fronts, p[:, at], q)
         accepted = self.rule.accept(drafts, session.uniform(len(places)))
         left, passed = self.rule.leftover(drafts), accepted[0].tolist()
         law, stays, e, d = p.clone(), [False] * len(emitted), 0, 0
@@ -83,7 +82,7 @@ class PJD(Method):
             stays[e : e + stood] = [True] * stood
             row = front.emitted.start // rows.cols
             rows.counts[row] += gained
-            session.memory["laws", row] = p[:, e + gained : e + len(front.emitted)]
+            session.memory[f"laws of row {row}"] = p[:, e + gained : e + len(front.emitted)]
             e, d = e + len(front.emitted), d + front.drafts
         drawn = sample(law, session.uniform(len(emitted)))
         session.tokens[:, emitted] = torch.where(
@@ -100,7 +99,7 @@ def _fill(session: Session, fronts: Sequence[Front]) -> Float[Tensor, "N m V"]:
     laws, codes = [session.q[:, :0]], session.backbone.codes
     for front in fronts:
         row = front.emitted.start // session.grid.cols
-        carried = session.memory.pop(("laws", row), session.q[:, :0])[:, : front.drafts]
+        carried = session.memory.pop(f"laws of row {row}", session.q[:, :0])[:, : front.drafts]
         fresh = front.drafted[carried.shape[1] :]
         tokens = (session.uniform(len(fresh)) * codes).long()
         session.tokens[:, fresh] = tokens

@@ -1,4 +1,4 @@
-"""ZipAR (arXiv 2412.04062): every row starts before the one above is finished, one token a row and forward."""
+"""ZipAR (arXiv 2412.04062): every row starts before the one above it ends, one token a row and forward."""
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -54,7 +54,7 @@ class ZipAR(Method):
     def _open(
         self, session: Session, first: int, p: Float[Tensor, "N V"], drawn: Int[Tensor, " N"]
     ) -> tuple[Int[Tensor, " N"], list[int]]:
-        """Draws a row's first token by its new law, or tests it; also returns what is not final of the row."""
+        """Draws a row's first token by its new law p, or tests it; also says what is not final of the row."""
         q = session.memory.pop("trial", None)
         token, waiting = drawn, [first]
         if q is None:

@@ -33,5 +33,5 @@ class PJDOptions:
 
     window: int = field(default=16, metadata=count(1))
     """Tokens fed a row and forward: one that is final, the others drafts."""
-    context: int = field(default=8, metadata=count(1))
+    context: int = field(default=4, metadata=count(1))
     """Tokens of a row before the next one starts; from the row's length on, one row at a time, lossless."""

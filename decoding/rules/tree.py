@@ -62,12 +62,17 @@ class Tree:
             groups[rank][1].append(parent)
         return tuple((torch.tensor(nodes), torch.tensor(parents)) for nodes, parents in groups)
 
-    def sees(self, cached: int) -> Bool[Tensor, "T E"]:
-        """What each node attends to behind `cached` entries: these, its ancestors and itself; on the CPU."""
+    @cached_property
+    def lineage(self) -> Bool[Tensor, "T T"]:
+        """Each node's ancestors and itself; on the CPU."""
         lineage = np.eye(self.size, dtype=bool)
         for node, parent in enumerate(self.parents[1:], 1):
             lineage[node] |= lineage[parent]
-        return torch.from_numpy(np.concatenate([np.ones((self.size, cached), dtype=bool), lineage], 1))
+        return torch.from_numpy(lineage)
+
+    def sees(self, cached: int) -> Bool[Tensor, "T E"]:
+        """What each node attends to behind `cached` entries: these and its lineage; on the CPU."""
+        return torch.cat([self.lineage.new_ones(self.size, cached), self.lineage], 1)
 
     def path(self, chosen: Sequence[int]) -> list[int]:
         """The nodes from the root along the chosen children."""

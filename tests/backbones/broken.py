@@ -182,9 +182,8 @@ def dropout(backbone: TinyBackbone) -> None:
     backbone._trunk.train()
 
 
-def half_logits(backbone: TinyBackbone) -> None:
-    head = backbone.head
-    backbone.head = lambda hidden: head(hidden).bfloat16().float()
+def codebook_in_low_precision(backbone: TinyBackbone) -> None:
+    backbone._codebook = backbone._codebook.to(backbone.dtype)
 
 
 def open_after_moving(backbone: TinyBackbone) -> None:
@@ -196,7 +195,49 @@ def empty_prompts(backbone: TinyBackbone) -> None:
     backbone.prompt_ids = lambda prompt: prompt_ids(prompt.strip() or "nothing")
 
 
+def acausal_blocks(backbone: TinyBackbone) -> None:
+    """Tokens of a block see those that follow them."""
+    call = backbone._call
+    backbone._call = lambda embeds, mask, positions, cache: call(
+        embeds, None if mask is None else torch.ones_like(mask), positions, cache
+    )
+
+
+def blind_trees(backbone: TinyBackbone) -> None:
+    """`forward_at` lets every new token see all others."""
+    forward_at = backbone.forward_at
+    backbone.forward_at = lambda tokens, places, sees: forward_at(tokens, places, torch.ones_like(sees))
+
+
+def session_that_stays(backbone: TinyBackbone) -> None:
+    """The second `begin` rolls back to the first one's prompt."""
+    begin, first = backbone.begin, []
+
+    def again(prompt):
+        if not first:
+            first.append(begin(prompt))
+        else:
+            backbone.keep(0)
+        return first[0]
+
+    backbone.begin = again
+
+
+def wrong_width(backbone: TinyBackbone) -> None:
+    backbone.width += 1
+
+
+def flat_logits(backbone: TinyBackbone) -> None:
+    backbone._image_head.weight.mul_(0.01)
+
+
 BROKEN: dict[str, tuple[Callable[[TinyBackbone], None], ...]] = {
+    "facts_are_consistent": (wrong_width,),
+    "logits_are_plain": (flat_logits,),
+    "block_equals_step": (acausal_blocks,),
+    "trees_reduce_to_raster_order": (blind_trees,),
+    "a_new_session_forgets": (session_that_stays,),
+    "low_precision_spares_the_pixels": (codebook_in_low_precision,),
     "rows_end_as_written_out": (early_row_end, late_entry),
     "states_are_pre_norm": (post_norm_states, norm_twice, early_row_end),
     "states_equal_steps": (post_norm_harvest, states_one_late, states_need_the_last_token),

@@ -49,11 +49,11 @@ def few_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof, "LEAST", 1)
 
 
-def verdicts(name: str, **options) -> dict[str, str]:
+def verdicts(name: str, prompt: str | None = None, **options) -> dict[str, str]:
     """The verdict of every proof."""
     report = Report()
     model = DEFAULTS | {"name": name} | options
-    check_copy(report, model, prompt=None, seed=0, warp=Warp, paint=None)
+    check_copy(report, model, prompt=prompt, seed=0, warp=Warp, paint=None)
     return {line.name: line.verdict for line in report.proofs}
 
 
@@ -229,7 +229,7 @@ def test_a_tokenizer_that_reads_other_words_is_found(janus):
     assert failed("janus", path=str(janus)) >= {"words"}
 
 
-def test_files_that_cannot_be_loaded_are_refused_in_one_line(janus, options):
+def test_what_the_user_can_put_right_is_refused_in_one_line(janus, options):
     weights = janus / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
     with pytest.raises(RowcastError, match="expected loadable weights"):
@@ -238,5 +238,8 @@ def test_files_that_cannot_be_loaded_are_refused_in_one_line(janus, options):
     file.write_text(file.read_text().replace("<begin_of_image>", "<begin_of_picture>"))
     with pytest.raises(RowcastError, match="<begin_of_image>"):
         verdicts("janus", path=str(file.parent))
+    for prompt in ("", "a red dragon on blue"):
+        with pytest.raises(RowcastError, match="expected"):
+            verdicts("pocket", prompt=prompt)
     with pytest.raises(RowcastError, match="found meta"):
         verdicts("janus", weights="random", device="meta")

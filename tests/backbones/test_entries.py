@@ -90,6 +90,34 @@ def test_the_place_decides_the_position(backbone):
     assert not close(*outputs)
 
 
+def test_an_entry_that_leaves_leaves_no_trace(backbone):
+    """Another token at the end of row 0, seen by one of row 1, then both dropped for the true ones."""
+    prompt, tokens = backbone.encode(PROMPTS), images(backbone, 2)
+    expected = walk(backbone, prompt, tokens, 11).hidden
+    other = (tokens[:, [3, 4]] + 1) % backbone.codes
+    backbone.begin(prompt)
+    backbone.forward(tokens[:, :3])
+    backbone.forward_at(other, [3, 4], causal(3, 2))
+    true = backbone.forward_at(tokens[:, 3:4], [3], torch.tensor([[True] * 3 + [False] * 3]))
+    assert close(true.hidden, expected[:, 4:5])
+    backbone.keep_entries([0, 1, 2, 5])
+    assert close(backbone.forward(tokens[:, 4:-1]).hidden, expected[:, 5:])
+
+
+def test_entries_may_arrive_in_any_order(backbone):
+    prompt, tokens = backbone.encode(PROMPTS), images(backbone, 2)
+    expected = walk(backbone, prompt, tokens, 11).hidden
+    backbone.begin(prompt)
+    backbone.forward(tokens[:, :2])
+    places, sees = [4, 2, 3], torch.ones(3, 5, dtype=torch.bool)
+    sees[1, [2, 4]] = False
+    sees[2, 2] = False
+    step = backbone.forward_at(tokens[:, places], places, sees)
+    assert close(step.hidden, expected[:, [5, 3, 4]])
+    backbone.keep_entries([0, 1, 3, 4, 2])
+    assert close(backbone.forward(tokens[:, 5:-1]).hidden, expected[:, 6:])
+
+
 def test_a_tree_may_need_more_room_than_the_image(backbone):
     prompt = backbone.encode(PROMPTS)
     tokens = images(backbone, 2)

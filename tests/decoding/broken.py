@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from decoding.methods import jacobi
-from decoding.methods.jacobi import Jacobi
+from decoding.methods.jacobi import Jacobi, clocks
 from decoding.methods.ssd import SSD
 from decoding.methods.ssd_exact import SSDExact
 
@@ -71,7 +70,16 @@ class HastyJacobi(Hasty, Jacobi):
     pass
 
 
-class KeptCoupling(Jacobi):
+class Uniform(Jacobi):
+    """Random drafts as what they are on average, draws from a flat law: exact, and broken below."""
+
+    def extend(self, session, limit):
+        super().extend(session, limit)
+        fresh = torch.tensor(session.ages[session.committed : session.end]) == 0
+        session.q[:, fresh] = 1 / session.backbone.codes
+
+
+class KeptCoupling(Uniform):
     """Drafts that the coupling left alone still count as drawn from the law before (the public SCD code)."""
 
     def judge(self, session, drafts, u_accept, u_draw):
@@ -80,31 +88,39 @@ class KeptCoupling(Jacobi):
         return replace(verdict, laws=laws)
 
 
-class RatioReuse(Jacobi):
+class RatioReuse(Uniform):
     """Drafts stay if their probability has not fallen much, and then count as drawn from the new law."""
 
     def judge(self, session, drafts, u_accept, u_draw):
         verdict = super().judge(session, drafts, u_accept, u_draw)
         changed = (verdict.tokens != drafts.tokens).int()
         later = changed.cumsum(1) > changed
-        kept = later & (drafts.of(drafts.p) > 0.5 * drafts.of(drafts.q))
+        kept = later & (drafts.of(drafts.p) > 0.1 * drafts.of(drafts.q))
         return replace(verdict, tokens=torch.where(kept, drafts.tokens, verdict.tokens))
 
 
-class LatestLaws(Jacobi):
+class SharedNoise(Jacobi):
+    """All positions take their Gumbel noise from one."""
+
+    def judge(self, session, drafts, u_accept, u_draw):
+        one = clocks(session)[:, :1]
+        session.memory["clocks"] = session.committed, one.expand(-1, session.end - session.committed, -1)
+        return super().judge(session, drafts, u_accept, u_draw)
+
+
+class Sharpened(Jacobi):
+    """Another posterior, one far from the law: exact, and broken below."""
+
+    def _laws(self, session, drafts):
+        law = drafts.p**3
+        return law / law.sum(-1, keepdim=True)
+
+
+class LatestLaws(Sharpened):
     """Drafts from the posterior count as drawn from the law that it was made of."""
 
     def judge(self, session, drafts, u_accept, u_draw):
         return replace(super().judge(session, drafts, u_accept, u_draw), laws=drafts.p)
-
-
-class GumbelVerdict(Jacobi):
-    """The noise that chose a draft also chooses what replaces it."""
-
-    def judge(self, session, drafts, u_accept, u_draw):
-        verdict = super().judge(session, drafts, u_accept, u_draw)
-        again = jacobi.race(self.rule.leftover(drafts), jacobi.clocks(session))
-        return replace(verdict, tokens=torch.where(verdict.accepted, verdict.tokens, again))
 
 
 class CachedDraft(SSDExact):

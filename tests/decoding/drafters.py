@@ -46,6 +46,9 @@ class OracleDrafter(EagleDrafter):
         super().__init__(states.shape[-1])
         self.states = states
 
+    def new_cache(self, slots: int) -> "Places":
+        return Places()
+
     def forward(self, states, embeddings, places=None, sees=None, cache=None):
         return _later(self.states, states, 1)
 
@@ -71,7 +74,7 @@ class CoordinateMTP(MTPBank):
 
 
 class CoordinateDrafter(EagleDrafter):
-    """A drafter for the coordinate backbone: every pair stands at its place and sees each place before it once."""
+    """For the coordinate backbone: a pair stands at its place, and sees every place before it once."""
 
     def __init__(self, cols: int) -> None:
         super().__init__(2)

@@ -9,7 +9,7 @@ import pytest
 from decoding import advance
 from decoding.methods import build_method
 from tests.backbones.tiny import tiny_backbone
-from tests.decoding.broken import FrozenTokens, HastyCommit, HastyJacobi, KeptLaws, StaleLaws, unshifted
+from tests.decoding.broken import FrozenTokens, HastyCommit, KeptLaws, StaleLaws, unshifted
 from tests.decoding.cases import LEAST, Case
 from tests.decoding.tables import TableBackbone
 
@@ -92,15 +92,6 @@ def test_control_laws_without_the_shift(line, monkeypatch):
 @pytest.mark.parametrize("window", [2, 4])
 def test_ssd_exact_is_exact(table, window):
     assert table.p_value(table.exact(window=window)) > LEAST
-
-
-@pytest.mark.parametrize("name", ["sjd", "mc_sjd"])
-def test_jacobi_is_exact(table, name):
-    assert table.p_value(build_method(name, {"window": 3}, None)) > LEAST
-
-
-def test_control_jacobi_commit_past_the_first_change(table):
-    assert table.p_value(HastyJacobi(3), 2_000) < LEAST
 
 
 def test_ssd_exact_on_a_trunk_is_exact(square):

@@ -1,4 +1,4 @@
-"""The Jacobi family: greedy equality, SJD's accounting, couplings, starts, posterior, rules at zero relaxation."""
+"""The Jacobi family: greedy equality, SJD's accounting, couplings, starts, posterior, rules."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from decoding.options.jacobi import GrowthPosterior
 from decoding.rules.rule import Drafts
 from tests.backbones.tiny import tiny_backbone
 from tests.decoding.tables import TableBackbone
-from tests.decoding.test_rules import RELAXED, ZERO
+from tests.decoding.test_rules import ZERO
 
 pytestmark = pytest.mark.unit
 
@@ -47,28 +47,31 @@ def jacobi(kind=Jacobi, **options):
     return kind(parse_options("jacobi", options))
 
 
-@pytest.mark.parametrize("name", LOSSLESS)
-@pytest.mark.parametrize(
-    ("rows", "cols", "row_end"), [(3, 5, False), (4, 3, True), (1, 7, False), (6, 1, True)]
-)
-def test_greedy_equals_autoregression(name, rows, cols, row_end):
-    backbone = tiny_backbone(rows, cols, row_end=row_end)
-    baseline = run(backbone, build_method("ar", {}, None), temperature=0.0)
-    for window in (1, 2, cols + 3, rows * cols + 4):
-        options = {"window": window, **LOSSLESS[name]}
-        painted = run(backbone, jacobi(**options), temperature=0.0)
-        least, most = forward_bounds(backbone.grid, "jacobi", options)
+def check_greedy(backbone, windows, guidance=None, **options):
+    baseline = run(backbone, build_method("ar", {}, None), temperature=0.0, guidance=guidance)
+    for window in windows:
+        painted = run(backbone, jacobi(window=window, **options), temperature=0.0, guidance=guidance)
+        least, most = forward_bounds(backbone.grid, "jacobi", {"window": window, **options})
         assert torch.equal(painted.tokens, baseline.tokens)
         assert least <= painted.trace.forwards <= most
         assert painted.trace.head_calls == 0
 
 
+@pytest.mark.parametrize(
+    ("rows", "cols", "row_end"), [(3, 4, False), (3, 4, True), (1, 7, False), (6, 1, True)]
+)
+def test_greedy_equals_autoregression(rows, cols, row_end):
+    check_greedy(tiny_backbone(rows, cols, row_end=row_end), (1, 2, cols + 3, rows * cols + 4))
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_greedy_equals_autoregression_however_drafts_are_made(name):
+    check_greedy(tiny_backbone(3, 4, row_end=True), (7,), **LOSSLESS[name])
+
+
 @pytest.mark.parametrize("guidance", [1.0, 3.0])
 def test_greedy_equals_autoregression_at_any_guidance(guidance):
-    backbone = tiny_backbone(3, 4)
-    baseline = run(backbone, build_method("ar", {}, None), temperature=0.0, guidance=guidance)
-    painted = run(backbone, jacobi(window=6), temperature=0.0, guidance=guidance)
-    assert torch.equal(painted.tokens, baseline.tokens)
+    check_greedy(tiny_backbone(3, 4), (6,), guidance)
 
 
 @pytest.mark.parametrize("rule", ZERO)
@@ -83,16 +86,25 @@ def test_at_zero_relaxation_every_rule_paints_the_same_image(name, rule):
     assert same.trace.forwards == strict.trace.forwards
 
 
-@pytest.mark.parametrize("rule", RELAXED)
-def test_relaxed_rules_take_fewer_forwards(rule):
+BOUNDLESS = {
+    "addition": {"epsilon": 1.0},
+    "amplify": {"factor": 1e6},
+    "csd": {"weight": 1e6, "threshold": 1.0},
+    "cool_sd": {"scale": 1000.0, "decay": 0.0},
+    "gsd": {"group": 9, "probability": 1.0},
+    "lantern": {"bound": 1.0},
+    "lantern_pp": {"ratio": 1e6},
+}
+
+
+@pytest.mark.parametrize("rule", BOUNDLESS)
+def test_relaxed_without_bound_all_drafts_stay(rule):
     backbone = TableBackbone(2, 3, 5)
-    relaxed = jacobi(window=6, rule={"name": rule, **RELAXED[rule]})
-    assert not relaxed.lossless
-    counts = [
-        sum(run(backbone, method, seed).trace.forwards for seed in range(40))
-        for method in (jacobi(window=6), relaxed)
-    ]
-    assert counts[1] < counts[0]
+    method = jacobi(window=3, rule={"name": rule, **BOUNDLESS[rule]})
+    assert not method.lossless
+    painted = run(backbone, method)
+    assert painted.trace.forwards == forward_bounds(backbone.grid, "jacobi", {"window": 3})[0] == 3
+    assert painted.trace.changed_map(backbone.grid).sum() == 0
 
 
 class Recorder(Jacobi):
@@ -105,15 +117,16 @@ class Recorder(Jacobi):
 
     def judge(self, session, drafts, u_accept, u_draw):
         verdict = super().judge(session, drafts, u_accept, u_draw)
+        clone = replace(drafts, tokens=drafts.tokens.clone())  # the session writes into them
         self.rounds.append(
-            (session.committed, drafts, verdict, session.labels[session.committed : session.end])
+            (session.committed, clone, verdict, session.labels[session.committed : session.end])
         )
         return verdict
 
 
 @pytest.mark.parametrize("window", [2, 4, 9])
 def test_progress_is_that_of_sjd(window):
-    """A forward makes final: the accepted prefix and the repaired token, or the whole window and a bonus token.
+    """A forward makes final: the accepted prefix and the repaired token, or all of it and a bonus token.
 
     The token of the prefill is the first input; the bonus of a window is drawn by the step after it, from
     the law that it left. The last window has no place for one.
@@ -121,7 +134,7 @@ def test_progress_is_that_of_sjd(window):
     backbone = TableBackbone(3, 3, 4)
     method = jacobi(Recorder, window=window)
     stood = 0
-    for seed in range(20):
+    for seed in range(6):
         trace = run(backbone, method, seed).trace
         size, done = backbone.grid.size, 1
         for start, drafts, verdict, _ in method.rounds:
@@ -138,27 +151,28 @@ def test_progress_is_that_of_sjd(window):
 
 @pytest.mark.parametrize("coupling", ["resample", "maximal", "gumbel"])
 def test_what_becomes_of_the_drafts_after_a_replaced_one(coupling):
-    backbone = TableBackbone(2, 4, 6)
+    """Laws of five codes that hardly depend on the prefix: couplings keep most drafts, chance a fifth."""
+    backbone = TableBackbone(2, 4, 5)
+    backbone.table *= 0.1
     method = jacobi(Recorder, window=8, coupling=coupling)
     kept = drawn = 0
-    for seed in range(30):
+    for seed in range(40):
         run(backbone, method, seed)
         for _, drafts, verdict, _ in method.rounds:
             assert torch.equal(verdict.laws, drafts.p)
             changed = (verdict.tokens != drafts.tokens)[0]
-            if changed.any():
-                later = slice(int(changed.int().argmax()) + 1, None)
-                kept += int((~changed[later]).sum())
-                drawn += len(changed[later])
-                if coupling == "maximal":
-                    assert torch.equal(changed[later], ~verdict.accepted[0, later])
-    share = kept / drawn
-    # Of six codes, laws of which are unlike: chance alone keeps about a quarter.
-    assert share < 0.4 if coupling == "resample" else share > 0.4
+            later = changed.int().cumsum(0) > changed.int()
+            if coupling == "maximal":
+                assert torch.equal(changed[later], ~verdict.accepted[0, later])
+            old = later & (drafts.age[0] > 0)
+            kept += int((old & ~changed).sum())
+            drawn += int(old.sum())
+    assert drawn > 20
+    assert kept / drawn < 0.4 if coupling == "resample" else kept / drawn > 0.7
 
 
 def test_gumbel_noise_belongs_to_the_position_while_it_is_open():
-    backbone = TableBackbone(2, 4, 6)
+    backbone = TableBackbone(2, 4, 5)
 
     class Witness(Recorder):
         def judge(self, session, drafts, u_accept, u_draw):
@@ -194,7 +208,7 @@ def test_new_drafts_lean_on_the_left_neighbour_but_in_the_first_column(start):
     backbone = TableBackbone(3, 3, 5)
     method = jacobi(Recorder, window=5, start=start)
     leaning = 0
-    for seed in range(10):
+    for seed in range(6):
         tokens = run(backbone, method, seed).tokens
         for begin, drafts, _, labels in method.rounds:
             fresh = [i for i, age in enumerate(drafts.age[0].tolist()) if age == 0]
@@ -210,7 +224,7 @@ def test_new_drafts_lean_on_the_left_neighbour_but_in_the_first_column(start):
                 if left and start == "sample_left" and fresh[0] > 0:
                     assert drafts.tokens[0, i] == drafts.q[0, fresh[0] - 1].argmax()
                     leaning += 1
-    assert (leaning > 20) == (start != "random")
+    assert (leaning > 8) == (start != "random")
 
 
 def growth_by_hand(laws, rounds, memory):
@@ -228,22 +242,19 @@ def growth_by_hand(laws, rounds, memory):
 @pytest.mark.parametrize(("rounds", "memory"), [(1, 0.0), (2, 0.5), (3, 0.9), (3, 0.5)])
 def test_the_posterior_by_hand(rounds, memory):
     """A window that moves on by one or two positions a round; each position has its own history."""
-
-    class Session:
-        memory, committed = {}, 0
-
     generator = torch.Generator().manual_seed(rounds)
     growth = Growth(GrowthPosterior(rounds=rounds, memory=memory))
     drift = torch.randn(40, 6, generator=generator)
-    history, ages, risen = {}, {}, 0
+    past, start, history, ages, risen = None, 0, {}, {}, 0
     for round_ in range(15):
-        Session.committed += round_ % 3
-        places = range(Session.committed, Session.committed + 5)
+        start += round_ % 3
+        places = range(start, start + 5)
         noise = 0.1 * torch.randn(5, 6, generator=generator)
         p = (drift[list(places)] * torch.tensor([[0.2 * ages.get(k, 0)] for k in places]) + noise).softmax(-1)
         age = torch.tensor([[ages.get(k, 0) for k in places]])
         tokens = torch.zeros(1, 5, dtype=torch.long)
-        posterior = growth(Session, Drafts(p=p[None], q=p[None], tokens=tokens, order=tokens, age=age))
+        drafts = Drafts(p=p[None], q=p[None], tokens=tokens, order=tokens, age=age)
+        posterior, past = growth(drafts, start, past)
         for i, place in enumerate(places):
             history.setdefault(place, []).append(p[i].tolist())
             ages[place] = ages.get(place, 0) + 1
@@ -254,15 +265,13 @@ def test_the_posterior_by_hand(rounds, memory):
 
 
 def test_the_posterior_of_a_code_that_was_impossible_is_finite():
-    class Session:
-        memory, committed = {}, 0
-
-    growth = Growth(GrowthPosterior(rounds=1, memory=0.0))
+    growth, past = Growth(GrowthPosterior(rounds=1, memory=0.0)), None
     tokens = torch.zeros(1, 1, dtype=torch.long)
     for age, law in enumerate(([1.0, 0.0], [0.5, 0.5])):
         p = torch.tensor([[law]])
-        posterior = growth(Session, Drafts(p=p, q=p, tokens=tokens, order=tokens, age=tokens + age))
-    assert torch.equal(posterior, torch.tensor([[[0.0, 1.0]]]))
+        drafts = Drafts(p=p, q=p, tokens=tokens, order=tokens, age=tokens + age)
+        posterior, past = growth(drafts, 0, past)
+    assert posterior[0, 0].tolist() == pytest.approx([0, 1])
 
 
 PRESETS = {
@@ -293,8 +302,7 @@ def test_presets_are_what_their_names_say_and_paint(preset):
     assert options["rule"]["name"] == wanted.get("rule", "strict")
     method = build_method("jacobi", options, None)
     assert method.lossless == ("rule" not in PRESETS[preset])
-    painted = run(tiny_backbone(3, 4, row_end=True), method)
-    assert painted.trace.fed > 0
+    assert run(tiny_backbone(2, 3, row_end=True), method).trace.fed > 0
 
 
 def test_several_images_at_a_time_are_refused():

@@ -93,15 +93,20 @@ def table():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-@pytest.mark.parametrize("options", [(4, 3, 2), (3, 1, 3), (4, 2, 3)], ids=str)
+@pytest.mark.parametrize("options", [(4, 3, 2), (3, 1, 3)], ids=str)
 def test_exact(table, options):
     window, depth, width = options
-    assert table.p_value(pac(window=window, depth=depth, width=width)) > LEAST
+    assert table.p_value(pac(window=window, depth=depth, width=width), 2_500) > LEAST
+
+
+@pytest.mark.slow
+def test_exact_at_many_images(table):
+    assert table.p_value(pac(window=4, depth=2, width=3), 50_000) > LEAST
 
 
 def test_control_judged_as_if_drawn_with_replacement(table, monkeypatch):
     monkeypatch.setattr(tree_module, "without", lambda law, tokens: law)
-    assert table.p_value(pac(window=4, depth=3, width=3)) < LEAST
+    assert table.p_value(pac(window=4, depth=3, width=3), 500) < LEAST
 
 
 class OldLaws(SJDPAC):
@@ -120,18 +125,14 @@ class Hasty(SJDPAC):
         super().advance(session, clock)
         if session.committed < session.end:
             session.finalise(session.committed + 1)
-            session.end, session.q = session.committed, session.q[:, :0]
-            session.backbone.forward_at(
-                session.tokens[:, session.cached : session.cached + 1],
-                [session.cached],
-                torch.ones(1, session.cached + 1, dtype=torch.bool),
-            )
+            step = session.backbone.forward(session.tokens[:, session.cached : session.cached + 1])
             session.cached += 1
+            session.states[:, session.cached : session.cached + 1] = step.hidden
 
 
 @pytest.mark.parametrize("kind", [OldLaws, Hasty])
 def test_control_broken_bookkeeping(table, kind):
-    assert table.p_value(pac(kind, window=4, depth=1, width=2)) < LEAST
+    assert table.p_value(pac(kind, window=4, depth=1, width=2), 500) < LEAST
 
 
 def test_control_siblings_judged_by_the_law_of_another_node(table, monkeypatch):
@@ -141,4 +142,4 @@ def test_control_siblings_judged_by_the_law_of_another_node(table, monkeypatch):
         "judge",
         lambda tree, tokens, p, *rest, **named: judge(tree, tokens, p.roll(1, 1), *rest, **named),
     )
-    assert table.p_value(pac(window=4, depth=3, width=2), 1_000) < LEAST
+    assert table.p_value(pac(window=4, depth=3, width=2), 500) < LEAST

@@ -32,7 +32,7 @@ RELAXED = {
     "amplify": {"factor": 3.0},
     "csd": {"weight": 0.3, "threshold": 0.9},
     "cool_sd": {"scale": 2.0, "decay": 0.1},
-    "gsd": {"group": 3, "distance": None},
+    "gsd": {"group": 3, "probability": 1.0},
     "lantern": {"bound": 0.3},
     "lantern_pp": {"ratio": 3.0},
 }

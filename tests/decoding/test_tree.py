@@ -8,6 +8,7 @@ import torch
 from decoding.rules import tree as tree_module
 from decoding.rules.rule import Strict
 from decoding.rules.tree import NO_CHILD, Tree, draw_distinct, judge, without
+from tests.decoding.tables import TableBackbone
 
 pytestmark = pytest.mark.unit
 
@@ -90,9 +91,10 @@ def test_drawn_children_give_the_target_law(codes, count):
 @pytest.mark.parametrize("count", [1, 3])
 def test_chosen_children_give_the_target_law(count):
     """Zero the rejected code and normalise; also if the choice holds a code twice."""
-    choices = torch.tensor(list(itertools.product(range(4), repeat=count)))
-    for p, _ in laws(4):
-        assert (outcome(p.expand(len(choices), -1), choices, None) - p).abs().max() < 1e-6
+    targets = torch.stack([p for p, _ in laws(3)])
+    choices = torch.tensor(list(itertools.product(range(3), repeat=count)))
+    p, tokens = targets.repeat_interleave(len(choices), 0), choices.repeat(len(targets), 1)
+    assert (outcome(p, tokens, None) - p).abs().max() < 1e-6
 
 
 def test_more_children_catch_more():
@@ -160,6 +162,18 @@ def test_the_shape():
     ]
     assert SHAPE.path([1, 4, 6, 5, 0, 0, 0]) == [0, 1, 4]
     assert SHAPE.path([2, 3, 0, 0, 0, 0, 0]) == [0, 2]
+
+
+def test_the_table_follows_each_path_of_a_tree():
+    table, tokens = TableBackbone(2, 4, 3), torch.tensor([[1, 2, 0, 1, 2, 0, 2]])
+    prompt = table.encode(["a"], guided=False)
+    table.begin(prompt)
+    table.forward(torch.tensor([[2]]))
+    step = table.forward_at(tokens, [1 + depth for depth in SHAPE.depths], SHAPE.sees(1))
+    for node in range(SHAPE.size):
+        table.begin(prompt)
+        alone = table.forward(torch.cat([torch.tensor([[2]]), tokens[:, SHAPE.lineage[node]]], 1))
+        assert torch.equal(alone.logits[:, -1], step.logits[:, node])
 
 
 def test_every_node_is_judged_as_if_it_were_alone():

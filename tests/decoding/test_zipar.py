@@ -6,17 +6,19 @@ import pytest
 import torch
 
 from backbones.contract import Grid
+from backbones.errors import RowcastError
 from decoding.accounting import expected_forwards, forward_bounds
 from decoding.engine import generate
 from decoding.methods import build_method
 from decoding.noise import Noise
+from decoding.warp import Warp
 from tests.backbones.coordinates import CoordinateBackbone
 from tests.backbones.tiny import tiny_backbone
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.integration
 
 PROMPTS = ["red shoe", "a very green coat on white"]
-GRIDS = [(3, 5, False), (4, 3, True), (1, 7, False), (6, 1, True), (4, 6, True)]
+GRIDS = [(3, 5, False), (4, 3, True), (1, 4, False), (4, 1, True)]
 
 
 def run(backbone, options, name="zipar", prompts=PROMPTS, seed=0, **sampling):
@@ -25,30 +27,93 @@ def run(backbone, options, name="zipar", prompts=PROMPTS, seed=0, **sampling):
     return generate(backbone, prompts, method, noise, replace(backbone.sampling, **sampling))
 
 
-class Recorder:
-    """A backbone that notes what each entry was and saw, and passes everything on."""
+class Recorder(CoordinateBackbone):
+    """Notes what each entry was and saw, as (place, code)."""
 
-    def __init__(self, backbone):
-        self.backbone, self.entries, self.fed = backbone, [], []
-
-    def __getattr__(self, name):
-        return getattr(self.backbone, name)
+    def begin(self, prompt):
+        self.entries, self.saw = [], {}
+        return super().begin(prompt)
 
     def forward_at(self, tokens, places, sees):
         new = list(zip(places, tokens[0].tolist(), strict=True))
-        present = [*self.entries, *new]
-        for row, entry in zip(sees.tolist(), new, strict=True):
-            self.fed.append((entry, sorted(seen for seen, flag in zip(present, row, strict=True) if flag)))
-        self.entries = present
-        return self.backbone.forward_at(tokens, places, sees)
+        self.entries += new
+        for entry, flags in zip(new, sees.tolist(), strict=True):
+            self.saw[entry] = sorted(seen for seen, flag in zip(self.entries, flags, strict=True) if flag)
+        return super().forward_at(tokens, places, sees)
 
     def keep_entries(self, entries):
         self.entries = [self.entries[entry] for entry in entries]
-        self.backbone.keep_entries(entries)
+        super().keep_entries(entries)
+
+
+class Reference:
+    """Greedy ZipAR written out: one entry at a time, in the order of places within a forward."""
+
+    def __init__(self, backbone, window, adaptive):
+        self.backbone, self.cols = backbone, backbone.grid.cols
+        self.rows = [[self.code(backbone.begin(backbone.encode(PROMPTS[1:])))]]
+        self.fed, self.cache, self.trial, self.forwards = [0] * backbone.grid.rows, [], None, 1
+        while sum(map(len, self.rows)) < backbone.grid.size:
+            self.step(min(window, self.cols), adaptive)
+            self.forwards += 1
+
+    def code(self, step):
+        return int(Warp(replace(self.backbone.sampling, temperature=0.0))(step.logits, 2).argmax())
+
+    def feed(self, place, code):
+        if place in self.cache:
+            kept = [entry for entry, other in enumerate(self.cache) if other != place]
+            self.backbone.keep_entries(kept)
+            self.cache = [self.cache[entry] for entry in kept]
+        self.cache.append(place)
+        sees = torch.tensor([[other < place for other in self.cache]])
+        return self.code(self.backbone.forward_at(torch.tensor([[code]]), [place], sees))
+
+    def step(self, window, adaptive):
+        begun, opened, trial_next = len(self.rows), None, None
+        above = list(self.rows[-1])
+        opens = begun < self.backbone.grid.rows and len(above) >= window
+        for i, row in enumerate(self.rows):
+            if self.fed[i] < len(row):
+                self.fed[i] = len(row)
+                following = self.feed(i * self.cols + len(row) - 1, row[-1])
+                if len(row) < self.cols:
+                    row.append(following)
+                else:
+                    opened = following if i == begun - 1 else None
+        if opens and len(above) < self.cols:
+            opened = self.feed(begun * self.cols - 1, above[-1])
+        if self.trial is not None:
+            trial_next = self.feed(begun * self.cols, self.trial)
+        if not opens:
+            return
+        if self.trial == opened:
+            self.rows.append([opened, trial_next])
+            self.fed[begun], self.trial = 1, None
+        elif not adaptive or len(above) == self.cols:
+            self.rows.append([opened])
+            self.trial = None
+        else:
+            self.trial = opened
+            if begun * self.cols in self.cache:
+                self.cache.pop()
+                self.backbone.keep_entries(range(len(self.cache)))
 
 
 @pytest.mark.parametrize(("rows", "cols", "row_end"), GRIDS)
-@pytest.mark.parametrize("window", [1, 2, 3, 100])
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("window", [1, 2])
+def test_equals_its_written_out_form(rows, cols, row_end, window, adaptive):
+    backbone = tiny_backbone(rows, cols, row_end=row_end, codes=40)
+    options = {"window": window, "adaptive": adaptive}
+    painted = run(backbone, options, prompts=PROMPTS[1:], temperature=0.0)
+    reference = Reference(backbone, window, adaptive)
+    assert painted.tokens.tolist() == [[code for row in reference.rows for code in row]]
+    assert painted.trace.forwards == reference.forwards
+
+
+@pytest.mark.parametrize(("rows", "cols", "row_end"), GRIDS)
+@pytest.mark.parametrize("window", [1, 2, 100])
 def test_counts_are_the_closed_form(rows, cols, row_end, window):
     backbone = tiny_backbone(rows, cols, row_end=row_end)
     trace = run(backbone, {"window": window}).trace
@@ -72,13 +137,12 @@ def test_counts_of_the_published_grids():
 def test_a_window_of_a_whole_row_is_autoregression(rows, cols, row_end, adaptive):
     backbone = tiny_backbone(rows, cols, row_end=row_end)
     prompts = PROMPTS[1:] if adaptive else PROMPTS
-    for guidance in (1.0, 2.0):
-        for window in (cols, cols + 3):
-            options = {"window": window, "adaptive": adaptive}
-            painted = run(backbone, options, prompts=prompts, guidance=guidance)
-            baseline = run(backbone, {}, "ar", prompts=prompts, guidance=guidance)
-            assert torch.equal(painted.tokens, baseline.tokens)
-            assert painted.trace.forwards == baseline.trace.forwards
+    for guidance, window in ((1.0, cols), (2.0, cols + 3)):
+        options = {"window": window, "adaptive": adaptive}
+        painted = run(backbone, options, prompts=prompts, guidance=guidance)
+        baseline = run(backbone, {}, "ar", prompts=prompts, guidance=guidance)
+        assert torch.equal(painted.tokens, baseline.tokens)
+        assert painted.trace.forwards == baseline.trace.forwards
 
 
 def test_a_smaller_window_is_not():
@@ -98,26 +162,43 @@ def test_every_token_is_drawn_at_its_cell(options, row_end):
 
 def test_what_each_token_saw():
     """Three rows of four, window 2: the stand-in is the row's second token at the row's end."""
-    recorder = Recorder(CoordinateBackbone(3, 4))
+    recorder = Recorder(3, 4)
     run(recorder, {"window": 2}, prompts=PROMPTS[:1], temperature=0.0)
-    seen = {entry: [place for place, _ in saw] for entry, saw in recorder.fed}
-    tokens = {entry: [token for _, token in saw] for entry, saw in recorder.fed}
-    assert seen[3, 1] == [0, 1], "the stand-in"
-    assert seen[4, 4] == [0, 1, 2, 3]
-    assert tokens[4, 4] == [0, 1, 2, 1]
-    assert tokens[5, 5] == [0, 1, 2, 3, 4], "the true last token is fed in the same forward"
-    assert seen[7, 5] == [0, 1, 2, 3, 4, 5]
-    assert tokens[8, 8] == [0, 1, 2, 3, 4, 5, 6, 5]
-    assert [place for place, token in recorder.entries if place != token] == []
-    assert len(recorder.entries) == 11
+    saw = recorder.saw
+    assert saw[3, 1] == [(0, 0), (1, 1)], "the stand-in"
+    assert saw[4, 4] == [(0, 0), (1, 1), (2, 2), (3, 1)]
+    assert saw[5, 5] == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)], "the true last token arrives with it"
+    assert saw[7, 5] == [(place, place) for place in range(6)]
+    assert saw[8, 8] == [*((place, place) for place in range(7)), (7, 5)]
+    assert sorted(recorder.entries) == [(place, place) for place in range(11)], "no stand-in stays"
 
 
-@pytest.mark.parametrize("row_end", [False, True])
-def test_states_are_those_of_what_was_seen(row_end):
-    """A last row whose entries saw all of a finished image gives the states of teacher forcing."""
-    backbone = tiny_backbone(3, 5, row_end=row_end)
-    painted = run(backbone, {"window": 2}, temperature=0.0)
-    truth = backbone.states(backbone.encode(PROMPTS), painted.tokens)
-    own = backbone.head(truth).argmax(-1)[:2]
-    assert backbone.length == 14
-    assert own.shape == painted.tokens.shape
+def test_an_image_does_not_depend_on_its_batch():
+    backbone = tiny_backbone(4, 6, row_end=True)
+    together = run(backbone, {"window": 2}).tokens
+    for index, prompt in enumerate(PROMPTS):
+        assert torch.equal(run(backbone, {"window": 2}, prompts=[prompt]).tokens, together[index : index + 1])
+
+
+def test_the_adaptive_form_takes_one_image_at_a_time():
+    with pytest.raises(RowcastError, match="one image at a time for decoder zipar"):
+        run(tiny_backbone(), {"window": 2, "adaptive": True})
+
+
+def test_a_row_whose_start_holds_begins_as_early_as_in_the_plain_form():
+    backbone = CoordinateBackbone(4, 6)
+    options = {"window": 3, "adaptive": True}
+    trace = run(backbone, options, prompts=PROMPTS[:1], temperature=0.0).trace
+    assert trace.forwards == expected_forwards(backbone.grid, "zipar", {"window": 3})
+    assert trace.acceptance() == {"opening": (3, 3)}
+
+
+def test_a_row_whose_start_does_not_hold_waits():
+    backbone, options = tiny_backbone(6, 8), {"window": 2, "adaptive": True}
+    least, most = forward_bounds(backbone.grid, "zipar", options)
+    traces = [run(backbone, options, prompts=PROMPTS[:1], seed=seed).trace for seed in range(4)]
+    for trace in traces:
+        accepted, tried = trace.acceptance()["opening"]
+        assert (trace.forwards > least) == (accepted < tried)
+        assert trace.forwards <= most
+    assert max(trace.forwards for trace in traces) > least

@@ -81,10 +81,10 @@ def test_impossible_banks_are_refused(options, message):
 
 
 def test_banks_say_what_they_are():
-    assert HeadBank(4, horizontal=1, vertical=2).targets == ("h+1", "v+1", "v+2")
+    assert HeadBank(4, horizontal=1, vertical=2).labels == ("h+1", "v+1", "v+2")
     assert HeadBank(4, 1, 2, 1.5).facts == {"name": "ssd", "horizontal": 1, "vertical": 2, "hidden": 1.5}
     bank = MTPBank(4, ahead=2)
-    assert bank.targets == ("t+1", "t+2")
+    assert bank.labels == ("t+1", "t+2")
     assert bank.facts == {"name": "mtp", "ahead": 2, "hidden": 1.0}
     assert list(bank.parts()) == ["head t+1", "head t+2"]
     with pytest.raises(RowcastError, match=r"at least one draft head, found 0; set heads.ahead=5"):

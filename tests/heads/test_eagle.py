@@ -207,7 +207,7 @@ def test_attention_is_sized_to_the_width(width, heads):
     with torch.device("meta"):
         drafter = EagleDrafter(width)
     assert drafter.facts["attention_heads"] == heads
-    assert drafter.targets == ("t+1",)
+    assert drafter.labels == ("t+1",)
     parts = sum(weight.numel() for part in drafter.parts().values() for weight in part.parameters())
     assert parts == sum(weight.numel() for weight in drafter.parameters())
 

@@ -197,7 +197,7 @@ def test_a_bank_along_the_raster_goes_on_past_the_ends_of_rows():
 def test_the_objective_of_a_bank_is_the_mean_over_its_heads():
     bank, states, embeddings = random_case()
     losses = bank.losses(lesson(states, embeddings, GRID))
-    assert list(losses) == list(bank.targets)
+    assert list(losses) == list(bank.labels)
     torch.testing.assert_close(bank.objective(losses), sum(losses.values()) / 7)
 
 

@@ -18,7 +18,8 @@ from conf.schema import TrainJob
 from data.rollout import make_rollouts
 from data.rollouts import RolloutSet
 from decoding.methods import build_method
-from heads.bank import HeadBank
+from heads.kinds import build_heads
+from heads.options import parse_heads
 from tests.backbones.tiny import tiny_backbone
 from train import saving
 from train.fit import Parts, fit
@@ -26,6 +27,11 @@ from train.fit import Parts, fit
 IMAGES, STEPS = 3, 10
 """With one image a step, epochs end at steps 3, 6 and 9."""
 PROMPTS = ["a red sneaker on blue", "a coat"]
+PAINTERS: dict[str, tuple[str, dict[str, object]]] = {
+    "ssd": ("ssd", {"rounds": 1, "first_row": {"block": 3}}),
+    "mtp": ("mtp_strict", {}),
+    "eagle": ("eagle", {"depth": 2, "children": 2, "nodes": 3}),
+}
 SETTINGS = [
     f"trainer.steps={STEPS}",
     "trainer.batch=1",
@@ -43,17 +49,18 @@ def job(folder: Path, *overrides: str) -> TrainJob:
     return typed(config, TrainJob)
 
 
-def parts() -> Parts:
+def parts(kind: str = "ssd", **options: float) -> Parts:
     backbone = tiny_backbone()
     torch.manual_seed(0)
-    bank = HeadBank(backbone.width, horizontal=3, vertical=1)
-    ssd = build_method("ssd", {"rounds": 1, "first_row": {"block": 3}}, bank)
+    sizes = {"horizontal": 3, "vertical": 1} if kind == "ssd" else {}
+    bank = build_heads(kind, backbone.width, parse_heads({"name": kind, **sizes, **options})[1])
+    painter, settings = PAINTERS[kind]
     return Parts(
         backbone=backbone,
         bank=bank,
         sampling=backbone.sampling,
         prompts=PROMPTS,
-        painters={"ssd": ssd},
+        painters={painter: build_method(painter, settings, bank)},
     )
 
 

@@ -8,10 +8,13 @@ from PIL import Image
 
 from backbones.errors import RowcastError
 from heads.bank import HeadBank
+from heads.options import HEADS
 from tests.backbones.tiny import tiny_backbone
 from tests.train.session import PROMPTS, job, parts, rollouts
 from train import saving
 from train.fit import fit
+from train.job import PAINTERS
+from train.loggers import read_metrics
 from train.module import Batch, HeadTraining
 from train.optimiser import Schedule, build_optimiser
 from train.strategy import build_strategy
@@ -54,7 +57,7 @@ def test_strategies_by_name():
 
 
 def module(bank):
-    return HeadTraining(bank, tiny_backbone(), SCHEDULE, guided=True, chunk=100)
+    return HeadTraining(bank, tiny_backbone(), SCHEDULE, guided=True, chunk=100, seed=0)
 
 
 def test_the_backbone_is_no_part_of_the_module():
@@ -77,6 +80,54 @@ def test_strip_enlarges_and_keeps_the_order():
     strip = image_strip([row, row + 10])
     assert strip.shape == (3, 2 * 64, 2 * 64)
     assert [int(strip[0, y, x]) for y in (0, 64) for x in (0, 64)] == [0, 1, 10, 11]
+
+
+def test_what_kinds_paint_with_is_known():
+    assert PAINTERS.keys() == HEADS.keys()
+
+
+@pytest.mark.parametrize("kind", ["mtp", "eagle"])
+def test_other_kinds_train_on_the_same_images(tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    things, images = parts(kind), rollouts(tmp_path / "rollouts")
+    before = torch.get_rng_state()
+    last = fit(job(tmp_path, "trainer.steps=20"), things, images)
+    assert torch.equal(before, torch.get_rng_state())
+    found = read_metrics(tmp_path / "metrics.csv")
+    losses = [float(value) for _, name, value in found if name == "loss"]
+    assert losses[1] < losses[0]
+    painter = next(iter(things.painters))
+    forwards = [float(value) for _, name, value in found if name == f"{painter}/forwards"]
+    assert len(forwards) == 6
+    assert all(1 < count <= 12 for count in forwards)
+    assert {f"{painter}/accepted/t+1", f"loss/{'t+1' if kind == 'mtp' else 'law'}"} <= {
+        row[1] for row in found
+    }
+    assert saving.read_heads(last).keys() == things.bank.state_dict().keys()
+
+
+def test_noise_is_the_same_after_a_resume(tmp_path, monkeypatch):
+    """It depends on seed and step alone: a run that stops between checkpoints ends with the same weights."""
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    images, heads = rollouts(tmp_path / "rollouts"), {}
+    save = saving.CheckpointKeeper.on_train_batch_end
+
+    def stop(self, trainer, *rest):
+        if trainer.global_step == 3:
+            raise RowcastError("stopped")
+        save(self, trainer, *rest)
+
+    for name in ("stopped", "whole", "other"):
+        (tmp_path / name).mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(saving.CheckpointKeeper, "on_train_batch_end", stop)
+        with pytest.raises(RowcastError, match="stopped"):
+            fit(job(tmp_path / "stopped", "trainer.steps=6"), parts("eagle", noise=0.2), images)
+    for name, noise in (("stopped", 0.2), ("whole", 0.2), ("other", 0.3)):
+        last = fit(job(tmp_path / name, "trainer.steps=6"), parts("eagle", noise=noise), images)
+        heads[name] = torch.cat([weight.flatten() for weight in saving.read_heads(last).values()])
+    assert torch.equal(heads["stopped"], heads["whole"])
+    assert not torch.equal(heads["other"], heads["whole"])
 
 
 class TestFit:

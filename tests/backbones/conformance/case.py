@@ -31,8 +31,8 @@ class Case:
 
     @property
     def fed(self) -> int:
-        """Tokens that checks feed at most: a few rows of a large grid are enough."""
-        return min(self.backbone.grid.size - 1, 3 * self.backbone.grid.cols + 2)
+        """Tokens that checks feed at most: two rows of a large grid are enough."""
+        return min(self.backbone.grid.size - 1, 2 * self.backbone.grid.cols + 3)
 
     def tokens(self, seed: int = 0) -> Tensor:
         """Two images of random codes, `[2, P]`."""

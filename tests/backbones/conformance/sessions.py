@@ -66,11 +66,11 @@ def any_length_can_be_kept(case: Case) -> None:
 
 
 def a_new_session_forgets(case: Case) -> None:
-    backbone, tokens = case.backbone, case.some()
-    fresh = walk(backbone, backbone.encode(case.others), tokens, 2)
+    backbone, fresh, tokens = case.backbone, case.load(), case.some()
     walk(backbone, case.both(), case.some(seed=1), 3)
     again = walk(backbone, backbone.encode(case.others), tokens, 2)
-    assert torch.equal(again.hidden, fresh.hidden)
+    alone = walk(fresh, fresh.encode(case.others), tokens, 2)
+    assert torch.equal(again.hidden, alone.hidden), "something of the session before was left"
 
 
 def batch_equals_single(case: Case) -> None:
