@@ -130,5 +130,5 @@ def read_captions(place: str, dtype: torch.dtype) -> tuple[T5Captions, T5Encoder
     folder = fetch(place, None, FILES, OPTION)
     require_files(folder, "config.json", "tokenizer.json", "model*.safetensors", option=OPTION)
     config = read_config(folder, T5Config, EXAMPLE)
-    encoder = read_model(T5EncoderModel, folder, config, dtype, needed=("shared.", "encoder."))
+    encoder = read_model(T5EncoderModel, folder, config, dtype, needed=("shared.", "encoder."), option=OPTION)
     return T5Captions(encoder, read_tokenizer(folder, [END]), str(folder)), encoder

@@ -7,8 +7,6 @@ the whole map; the tokenizer must agree with it.
 import re
 from collections.abc import Mapping
 
-from transformers import PreTrainedTokenizerBase
-
 from backbones.errors import RowcastError
 
 BOS, PAD = "<s>", "<pad>"
@@ -48,22 +46,6 @@ def image_ids(vocabulary: Mapping[str, int]) -> list[int]:
             f"found {len(codes)} others: use the config.json that was published with the weights"
         )
     return [codes[code] for code in range(len(codes))]
-
-
-def check_agreement(tokenizer: PreTrainedTokenizerBase, vocabulary: Mapping[str, int], where: str) -> None:
-    """Raises RowcastError if the tokenizer gives a name another id than the weights were trained with.
-
-    Args:
-        tokenizer: the text tokenizer.
-        vocabulary: the `vocabulary_map` of config.json.
-        where: the tokenizer's place, for the message.
-    """
-    for name, token in tokenizer.get_vocab().items():
-        if vocabulary.get(name, token) != token:
-            raise RowcastError(
-                f"expected id {vocabulary[name]} for {name} as in config.json, found {token} in the "
-                f"tokenizer of {where}: pass model.tokenizer=Alpha-VLLM/Lumina-mGPT-7B-768"
-            )
 
 
 def published_vocabulary() -> dict[str, int]:

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from transformers.models.janus.configuration_janus import JanusVQVAEConfig
 from transformers.models.janus.modeling_janus import JanusVQVAEDecoder
 
 from backbones.errors import RowcastError
 from backbones.shards import INDEX, SINGLE, open_shards
-from backbones.source import fetch
+from backbones.source import fetch, on_disk
 from backbones.torch_file import read_tensors
 
 OPTION = "model.pixels"
@@ -84,8 +84,8 @@ def read_pixels(place: str) -> ChameleonPixels:
     Raises:
         RowcastError: if files are missing or broken, or hold no such decoder.
     """
-    path = Path(place).expanduser()
-    if not path.is_file():
+    path = on_disk(place, OPTION)
+    if path is None or not path.is_file():
         path = _inside(fetch(place, None, FILES, OPTION))
     if path.is_file() and path.suffix != ".safetensors":
         tensors = read_tensors(path, OPTION)
@@ -121,14 +121,21 @@ def find_pixels(names: Iterable[str], read: Callable[[str], Tensor], place: str)
     prefix = min(entries, key=len).removesuffix(ENTRY)
     parts = (f"{prefix}decoder.", f"{prefix}post_quant_conv.")
     try:
-        state = {name.removeprefix(prefix): read(name).float() for name in names if name.startswith(parts)}
-        state["codebook.weight"] = read(f"{prefix}quantize.embedding.weight").float()
+        state = {name.removeprefix(prefix): _exact(read(name)) for name in names if name.startswith(parts)}
+        state["codebook.weight"] = _exact(read(f"{prefix}quantize.embedding.weight"))
         return _assembled(_coarsest_first(state))
-    except (KeyError, ValueError, RuntimeError) as error:
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
         raise RowcastError(
             f"expected the tensors of a Chameleon VQ decoder, found {_gist(error)} in {place}: "
             f"pass {OPTION} with Meta's vqgan.ckpt or leloy/Anole-7b-v0.1-vqvae-hf"
         ) from error
+
+
+def _exact(tensor: Shaped[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """The tensor in fp32."""
+    if not tensor.is_floating_point():
+        raise ValueError(f"numbers of type {tensor.dtype}")
+    return tensor.float()
 
 
 def _assembled(state: dict[str, Tensor]) -> ChameleonPixels:

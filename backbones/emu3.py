@@ -5,8 +5,7 @@ code from the hub, which Rowcast never runs. Image codes are rows of the text vo
 image ends in a forced token; the unconditional prompt is a list of things to avoid, with the image header.
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -15,7 +14,6 @@ from transformers import (
     Emu3Config,
     Emu3ForConditionalGeneration,
     GenerationConfig,
-    PreTrainedTokenizerBase,
 )
 from transformers.models.emu3.configuration_emu3 import Emu3TextConfig, Emu3VQVAEConfig
 from transformers.models.emu3.modeling_emu3 import Emu3VQVAE
@@ -24,7 +22,7 @@ from backbones.contract import Grid, Sampling
 from backbones.emu3_prompt import BOS, FIRST_CODE, PAD, SPECIAL, PromptFormat, visual_token
 from backbones.errors import RowcastError
 from backbones.pixels import to_uint8
-from backbones.pretrained import read_config, read_model, read_tokenizer
+from backbones.pretrained import check_agreement, read_config, read_model, read_tokenizer
 from backbones.prompts import scenes
 from backbones.sizes import grid_of
 from backbones.source import Source, fetch, require_files
@@ -176,7 +174,7 @@ def stock(source: Source) -> tuple[Emu3ForConditionalGeneration, PromptFormat, G
     config = read_config(folder, Emu3Config, EXAMPLE)
     grid = _grid(source, config)
     tokenizer = read_tokenizer(folder, tuple(SPECIAL))
-    _check_agreement(tokenizer, config.vocabulary_map or {}, folder)
+    check_agreement(tokenizer, config.vocabulary_map or {}, folder)
     model = read_model(
         _Emu3WithExactPixels, folder, config, source.torch_dtype, needed=NEEDED, renames=RENAMES
     )
@@ -228,17 +226,6 @@ def greedy_reference(source: Source, prompt: str, count: int, device: torch.devi
     code_of = torch.zeros(model.lm_head.out_features, dtype=torch.long, device=device)
     code_of[image_ids] = torch.arange(len(image_ids), device=device)
     return code_of[found].cpu()
-
-
-def _check_agreement(tokenizer: PreTrainedTokenizerBase, vocabulary: Mapping[str, int], folder: Path) -> None:
-    """Raises RowcastError if a token has another id in the tokenizer than in the configuration."""
-    for token, here in tokenizer.get_vocab().items():
-        there = vocabulary.get(token, here)
-        if here != there:
-            raise RowcastError(
-                f"expected one id of {token}, found {here} in the tokenizer and {there} in the "
-                f"vocabulary_map of config.json in {folder}: use the files that were published together"
-            )
 
 
 def _grid(source: Source, config: Emu3Config) -> Grid:

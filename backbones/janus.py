@@ -24,7 +24,6 @@ from transformers.models.janus.configuration_janus import JanusVisionConfig, Jan
 from transformers.models.janus.modeling_janus import JanusVQVAE
 
 from backbones.contract import Grid, Sampling
-from backbones.errors import RowcastError
 from backbones.janus_prompt import (
     BOI,
     BOS,
@@ -37,7 +36,7 @@ from backbones.janus_prompt import (
     unconditional_ids,
 )
 from backbones.pixels import to_uint8
-from backbones.pretrained import read_config, read_model, read_tokenizer
+from backbones.pretrained import check_agreement, read_config, read_model, read_tokenizer
 from backbones.prompts import scenes
 from backbones.sizes import grid_of
 from backbones.source import Source, fetch, require_files
@@ -223,17 +222,12 @@ def stock(
     require_files(folder, "config.json", "tokenizer_config.json", "tokenizer.json", "model*.safetensors")
     config = read_config(folder, JanusConfig, EXAMPLE)
     tokenizer = read_tokenizer(folder, special)
-    found = tokenizer.get_vocab().get(IMAGE, config.image_token_id)
-    if found != config.image_token_id:  # the special tokens of 1B and 7B have other ids
-        raise RowcastError(
-            f"expected {IMAGE} to have the id {config.image_token_id} of config.json, found {found} in the "
-            f"tokenizer of {folder}: use the files that were published together"
-        )
+    # The special tokens of 1B and 7B have other ids.
+    check_agreement(tokenizer, {IMAGE: config.image_token_id}, folder)
     model = read_model(_JanusWithExactPixels, folder, config, source.torch_dtype, needed=NEEDED)
     return model, tokenizer
 
 
-@torch.no_grad()
 def greedy_reference(source: Source, prompt: str, count: int, device: torch.device) -> Int[Tensor, " count"]:
     """The first image tokens that transformers' own `generate` paints greedily at the official guidance.
 
@@ -246,18 +240,48 @@ def greedy_reference(source: Source, prompt: str, count: int, device: torch.devi
     Raises:
         RowcastError: as `load`, and for a prompt that the model can't take.
     """
-    model, tokenizer = stock(source, source.place(EXAMPLE), ProFormat.special)
+    place = source.place(EXAMPLE)
+    return generated(
+        source, place, prompt, count=count, device=device, sampling=SAMPLING, prompt_format=ProFormat
+    )
+
+
+@torch.no_grad()
+def generated(
+    source: Source,
+    place: str,
+    prompt: str,
+    *,
+    count: int,
+    device: torch.device,
+    sampling: Sampling,
+    prompt_format: type[PromptFormat],
+) -> Int[Tensor, " count"]:
+    """What `greedy_reference` gives, of any member of the family.
+
+    Args:
+        source: the options; its `path` is not looked at.
+        place: folder or hub id.
+        prompt: what to paint.
+        count: how many tokens.
+        device: where to run.
+        sampling: official sampling settings, of which the guidance counts.
+        prompt_format: how prompts are written.
+
+    Raises:
+        RowcastError: as `load`, and for a prompt that the model can't take.
+    """
+    model, tokenizer = stock(source, place, prompt_format.special)
     model.to(device)  # pyright: ignore[reportArgumentType]
-    pro = ProFormat(tokenizer)
-    ids = torch.tensor([pro.ids(prompt)], device=device)
+    written = prompt_format(tokenizer)
+    ids = torch.tensor([written.ids(prompt)], device=device)
     model.generation_config = GenerationConfig(
         do_sample=False,
-        guidance_scale=SAMPLING.guidance,
-        bos_token_id=pro.bos,
-        pad_token_id=pro.pad,
-        eos_token_id=pro.eos,
+        guidance_scale=sampling.guidance,
+        bos_token_id=ids[0, 0].item(),
+        pad_token_id=written.pad,
         max_length=ids.shape[1] + model.model.vision_model.config.num_image_tokens,
-        generation_kwargs={"boi_token_id": pro.boi},
+        generation_kwargs={"boi_token_id": ids[0, -1].item()},
     )
     mask = torch.ones_like(ids)
     painted = model.generate(input_ids=ids, attention_mask=mask, generation_mode="image")  # pyright: ignore

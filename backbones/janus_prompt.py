@@ -38,7 +38,7 @@ class ProFormat(PromptFormat):
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.words = Words(tokenizer, self.special)
-        self.bos, self.eos, self.pad, self.boi = (self.words[token] for token in self.special)
+        self.bos, _, self.pad, self.boi = (self.words[token] for token in self.special)
 
     def ids(self, prompt: str) -> list[int]:
         self.words.check(prompt)

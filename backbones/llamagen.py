@@ -30,7 +30,7 @@ from backbones.llamagen_vq import CELL, published_vq, read_vq
 from backbones.prompts import scenes
 from backbones.sizes import grid_of
 from backbones.source import Source, fetch_file
-from backbones.torch_file import own, read_tensors
+from backbones.torch_file import own, read_tensors, require_matrices
 
 CLASSES, CAPTIONS = "llamagen_c2i", "llamagen_t2i"
 SAMPLING = {CLASSES: Sampling(guidance=4.0, top_k=2000), CAPTIONS: Sampling(guidance=7.5, top_k=1000)}
@@ -136,7 +136,7 @@ def _grid(source: Source, path: str) -> Grid:
     grids = {f"{side}x{side}": Grid(rows=side // CELL, cols=side // CELL) for side in SIZES[source.name]}
     named = re.search(r"_(\d{3})(?:\.|$)", path.rpartition("/")[2])
     by_name = f"{named[1]}x{named[1]}" if named else None
-    wanted = source.size or by_name
+    wanted = by_name if source.size is None else source.size
     if wanted is None:
         raise RowcastError(
             f"expected the image size in the file's name (_256.pt), found {path!r}: pass model.size= one of "
@@ -158,8 +158,9 @@ def _check_condition(name: str, tensors: Mapping[str, Tensor], width: int, path:
         other = CAPTIONS if name == CLASSES else CLASSES
         hint = f"pass model={other} for them" if tensors.keys() & set(CONDITION[other]) else "fetch it again"
         raise RowcastError(f"expected the weights of {name}, found no {missing[0]} in {path}: {hint}")
+    require_matrices(tensors, CONDITION[name], str(path))
     if name == CLASSES:
-        expected = {TABLE: (len(tensors[TABLE]), width)}
+        expected = {TABLE: (max(2, len(tensors[TABLE])), width)}
     else:
         features = tensors[PROJECTION[0]].shape[-1]
         sizes = (LONGEST, features), (width, features), (width, width)

@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
-from backbones.torch_file import own
+from backbones.torch_file import own, require_matrices
 
 HEAD_WIDTHS = {3200: 100, 4096: 128}
 """Of the 3B and the 7B model; in all others a head is 64 wide. No tensor's shape tells."""
@@ -66,6 +66,7 @@ class Shape:
         parts = (*LAYERS, FUSED)
         names = {*OUTSIDE, *(f"layers.{i}.{part}.weight" for i in range(layers) for part in parts)}
         _check_names(tensors, names, place)
+        require_matrices(tensors, [name for name in names if "norm" not in name], place)
         codes, width = tensors["tok_embeddings.weight"].shape
         head = HEAD_WIDTHS.get(width, 64)
         if width % head:
@@ -155,6 +156,8 @@ def build_generator(
         head_dim=shape.width // shape.heads,
         max_position_embeddings=longest + grid.size,
         rms_norm_eps=1e-5,
+        bos_token_id=None,
+        eos_token_id=None,
     )
     trunk = LlamaModel._from_config(config, dtype=dtype)
     _rotate_by_cell(trunk, grid)

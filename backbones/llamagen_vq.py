@@ -47,10 +47,13 @@ def read_vq(path: Path, grid: Grid, codes: int) -> JanusVQVAE:
         config = _config(tensors, grid)
         with torch.device("meta"):
             vq = JanusVQVAE(config)
+        kinds = {str(tensor.dtype) for tensor in tensors.values() if not tensor.is_floating_point()}
+        if kinds:
+            raise ValueError(f"numbers of type {', '.join(sorted(kinds))}")
         vq.load_state_dict(
             {name: own(tensor, torch.float32) for name, tensor in tensors.items()}, assign=True
         )
-    except (KeyError, ValueError, ZeroDivisionError, RuntimeError) as error:
+    except (KeyError, ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
         raise RowcastError(
             f"expected the weights of a LlamaGen VQ, found {_difference(error)} in {path}: "
             f"pass {OPTION}=FoundationVision/LlamaGen/vq_ds16_c2i.pt or its like"

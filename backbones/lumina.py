@@ -32,12 +32,12 @@ from backbones.chameleon_trunk import (
     read_trunk,
     vocabulary_of,
 )
-from backbones.chameleon_vocabulary import BOS, PAD, check_agreement, image_ids
+from backbones.chameleon_vocabulary import BOS, PAD, image_ids
 from backbones.chameleon_vq import ChameleonPixels, find_pixels, published_pixels, read_pixels
 from backbones.contract import Grid, Sampling
 from backbones.errors import RowcastError
 from backbones.pixels import to_uint8
-from backbones.pretrained import read_config, read_tokenizer
+from backbones.pretrained import check_agreement, read_config, read_tokenizer
 from backbones.prompts import scenes
 from backbones.shards import open_shards
 from backbones.source import Source, fetch, require_files
@@ -237,5 +237,6 @@ def _read_format(source: Source, folder: Path, config: ChameleonConfig, grid: Gr
         )
     special = special_tokens(grid)
     tokenizer = read_tokenizer(folder, special)
-    check_agreement(tokenizer, vocabulary_of(config), str(folder))
+    advice = "pass model.tokenizer=Alpha-VLLM/Lumina-mGPT-7B-768"
+    check_agreement(tokenizer, vocabulary_of(config), folder, advice)
     return MEMBERS[source.name].prompt_format(Words(tokenizer, special), grid)

@@ -4,6 +4,7 @@ No code from a checkpoint is ever run. What a library says about a broken file b
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +12,16 @@ from typing import TypeVar
 
 import torch
 from tokenizers import Tokenizer
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 from transformers.utils import logging
 
 from backbones.errors import RowcastError
+from backbones.shards import INDEX, SINGLE, open_shards, weight_map
 from backbones.source import first_line
 
 ConfigT = TypeVar("ConfigT", bound=PreTrainedConfig)
@@ -33,7 +40,8 @@ def read_config(folder: Path, kind: type[ConfigT], example: str) -> ConfigT:
         RowcastError: if `config.json` can't be read or describes another kind of model.
     """
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        found = dict(content).get("model_type")
         if found == kind.model_type:
             return kind.from_pretrained(folder)
     except Exception as error:  # a hand-edited file surfaces as one of a dozen types
@@ -80,6 +88,7 @@ def read_model(
     *,
     needed: Sequence[str],
     renames: Mapping[str, str] | None = None,
+    option: str = "model.path",
 ) -> ModelT:
     """The model on the CPU.
 
@@ -92,10 +101,13 @@ def read_model(
             may add none; the model's other parts are not used.
         renames: beginnings of names (as patterns) that earlier releases saved, and today's. transformers
             knows them for its own classes only, not for classes that derive from them.
+        option: where the user wrote `folder`, for messages.
 
     Raises:
         RowcastError: if files are missing, broken or of another shape, or a needed weight is missing.
     """
+    if (folder / INDEX).is_file() and not (folder / SINGLE).is_file():
+        weight_map(folder / INDEX, option)  # the library would follow it out of the folder
     try:
         with _quiet():
             model, report = kind.from_pretrained(
@@ -104,6 +116,7 @@ def read_model(
                 dtype=dtype,
                 key_mapping=dict(renames or {}),
                 use_safetensors=True,
+                ignore_mismatched_sizes=True,  # below, where they are named
                 output_loading_info=True,
             )  # pyright: ignore[reportGeneralTypeIssues]
     except Exception as error:  # a truncated or foreign file surfaces as one of a dozen types
@@ -121,7 +134,50 @@ def read_model(
                 f"expected the weights that config.json describes, found {name} in {folder} beside them: "
                 "use the config.json that was published with the weights"
             )
+    for name, found, expected in sorted(report["mismatched_keys"]):
+        if name.startswith(wanted):
+            raise RowcastError(
+                f"expected {name} of shape {list(expected)} as config.json says, found {list(found)} in "
+                f"{folder}: use the config.json that was published with the weights"
+            )
+    shards = open_shards(folder, option)
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}  # no counters
+    used = {name for name in parameters if name.startswith(wanted)}
+    shards.require_floating(name for name in shards.names if _renamed(name, renames) in used)
     return model
+
+
+def check_agreement(
+    tokenizer: PreTrainedTokenizerBase,
+    vocabulary: Mapping[str, int],
+    folder: Path,
+    advice: str = "use the files that were published together",
+) -> None:
+    """The tokenizer gives every token the id that the weights were trained with.
+
+    Args:
+        tokenizer: the text tokenizer.
+        vocabulary: what `config.json` says of it, of some tokens or all.
+        folder: of the tokenizer, for the message.
+        advice: what to do otherwise.
+
+    Raises:
+        RowcastError: naming a token that has two ids.
+    """
+    for token, found in tokenizer.get_vocab().items():
+        expected = vocabulary.get(token, found)
+        if found != expected:
+            raise RowcastError(
+                f"expected id {expected} for {token} as in config.json, found {found} in the tokenizer of "
+                f"{folder}: {advice}"
+            )
+
+
+def _renamed(name: str, renames: Mapping[str, str] | None) -> str:
+    """Today's name of a weight."""
+    for pattern, replacement in (renames or {}).items():
+        name = re.sub(pattern, replacement, name)
+    return name
 
 
 @contextmanager

@@ -5,7 +5,7 @@ one is all that is read where a slice is all that is kept.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from backbones.errors import RowcastError
 from backbones.source import first_line
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+FLOATING = ("F", "BF")
+"""How the format's names of floating-point types begin."""
 
 
 class Shards:
@@ -38,6 +40,7 @@ class Shards:
         Raises:
             RowcastError: if there is none of that name, or its file is broken.
         """
+        self.require_floating([name])
         path = self._file_of(name)
         try:
             return self._handle(path).get_tensor(name)
@@ -50,6 +53,7 @@ class Shards:
         Raises:
             RowcastError: if there is none of that name, it has fewer rows, or its file is broken.
         """
+        self.require_floating([name])
         path = self._file_of(name)
         try:
             part = self._handle(path).get_slice(name)
@@ -62,6 +66,24 @@ class Shards:
             return part[first:end]
         except SafetensorError as error:
             raise _broken(path, error, self._option) from error
+
+    def require_floating(self, names: Iterable[str]) -> None:
+        """Refuses the whole numbers of a quantised copy, which mean nothing alone; reads headers only.
+
+        Raises:
+            RowcastError: if one of the tensors is of them, there is none of that name, or its file is broken.
+        """
+        for name in names:
+            path = self._file_of(name)
+            try:
+                kind = self._handle(path).get_slice(name).get_dtype()
+            except SafetensorError as error:
+                raise _broken(path, error, self._option) from error
+            if not kind.startswith(FLOATING):
+                raise RowcastError(
+                    f"expected floating-point weights, found {kind} for {name} in {path}: "
+                    f"pass weights that are not quantised as {self._option}"
+                )
 
     def _file_of(self, name: str) -> Path:
         if name not in self._files:
@@ -86,9 +108,10 @@ def open_shards(place: Path, option: str = "model.path") -> Shards:
     """
     if place.is_file():
         return _whole(place, option)
-    if not (place / INDEX).is_file():
+    # Where both are, transformers reads the single file too.
+    if (place / SINGLE).is_file() or not (place / INDEX).is_file():
         return _whole(place / SINGLE, option)
-    files = {name: place / file for name, file in _weight_map(place / INDEX, option).items()}
+    files = {name: place / file for name, file in weight_map(place / INDEX, option).items()}
     for path in sorted(set(files.values())):
         if not path.is_file():
             raise RowcastError(
@@ -116,11 +139,23 @@ def _broken(path: Path, error: Exception, option: str) -> RowcastError:
     )
 
 
-def _weight_map(index: Path, option: str) -> dict[str, str]:
+def weight_map(index: Path, option: str) -> dict[str, str]:
+    """The file of each tensor, which lies beside the index.
+
+    Raises:
+        RowcastError: if the index is broken or empty, or names files elsewhere.
+    """
     try:
-        return dict(json.loads(index.read_text())["weight_map"])
+        files = dict(json.loads(index.read_text())["weight_map"])
+        found = "" if files else "an empty one"
     except (OSError, ValueError, KeyError, TypeError) as error:
+        files, found = {}, first_line(error)
+    for name, file in files.items():
+        if not isinstance(file, str) or Path(file).name != file:
+            found = f"{file!r} for {name}, which is no file beside it,"
+    if found:
         raise RowcastError(
-            f"expected an index of tensors with a weight_map, found {first_line(error)} in {index}: "
+            f"expected an index of tensors with a weight_map, found {found} in {index}: "
             f"fetch it again, or pass another {option}"
-        ) from error
+        )
+    return files

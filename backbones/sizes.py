@@ -23,6 +23,6 @@ def grid_of(size: str | None, default: str, grids: Mapping[str, Grid], model: st
     if wanted not in grids:
         kind = "a size of" if re.fullmatch(r"[0-9]+x[0-9]+", wanted) else "WIDTHxHEIGHT, a size of"
         raise RowcastError(
-            f"expected {kind} model {model}, found {size!r}: pass model.size= one of {', '.join(grids)}"
+            f"expected {kind} model {model}, found {size!r:.60}: pass model.size= one of {', '.join(grids)}"
         )
     return grids[wanted]

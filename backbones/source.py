@@ -1,5 +1,6 @@
 """Where a backbone's weights come from and how they are held: the options of `model`."""
 
+import glob
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -10,6 +11,8 @@ from backbones.errors import RowcastError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 WEIGHTS = ("published", "random")
+LONGEST = 200
+"""Characters of what a user wrote that a message repeats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ class Source:
 
         None for local files, for weights that come along and for random ones. No network is asked.
         """
-        if self.path is None or self.is_random or Path(self.path).expanduser().exists():
+        if self.path is None or self.is_random or on_disk(self.path, "model.path") is not None:
             return None
         organisation, _, rest = self.path.partition("/")
         repository, _, file = rest.partition("/")
@@ -104,20 +107,13 @@ def fetch(place: str, revision: str | None, files: Sequence[str], option: str = 
     Raises:
         RowcastError: if it is neither, or the hub can't be reached and nothing is cached.
     """
-    folder = Path(place).expanduser()
-    if place and folder.is_dir():
+    path = on_disk(place, option)
+    if path is not None:
+        if not path.is_dir():
+            raise RowcastError(f"expected a folder or a hub id, found the file {place}: check {option}")
         _refuse_revision(revision, place)
-        return folder
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    try:
-        return Path(snapshot_download(place, revision=revision, allow_patterns=list(files)))
-    except (OSError, ValueError, HfHubHTTPError, HFValidationError) as error:
-        raise RowcastError(
-            f"expected a folder or a hub id, found {place!r} ({first_line(error)}): "
-            f"check {option}; the hub also needs a network and no HF_HUB_OFFLINE"
-        ) from error
+        return path
+    return _download(place, revision, files, f"a folder or a hub id, found {place[:LONGEST]!r}", option)
 
 
 def fetch_file(place: str, revision: str | None, option: str) -> Path:
@@ -131,25 +127,56 @@ def fetch_file(place: str, revision: str | None, option: str) -> Path:
     Raises:
         RowcastError: if it is neither, or the hub can't be reached and nothing is cached.
     """
-    path = Path(place).expanduser()
-    if path.is_file():
+    path = on_disk(place, option)
+    if path is not None and path.is_file():
         _refuse_revision(revision, place)
         return path
+    wanted = f"a file, or organisation/repository/file on the hub, found {place[:LONGEST]!r}"
     organisation, _, rest = place.partition("/")
     repository, _, file = rest.partition("/")
-    if path.exists() or path.is_absolute() or not file:
+    if path is not None or Path(place).is_absolute() or not file or ".." in Path(file).parts:
+        raise RowcastError(f"expected {wanted}: check {option}")
+    # Not hf_hub_download, which without a network tries again for half a minute.
+    name = f"{organisation}/{repository}"
+    held = _download(name, revision, [glob.escape(file)], wanted, option) / file
+    if not held.is_file():
+        raise RowcastError(f"expected {wanted}, which is not in that repository: check {option}")
+    return held
+
+
+def on_disk(place: str, option: str) -> Path | None:
+    """The file or folder of this machine that `place` is; none where there is no such thing.
+
+    Args:
+        place: a path, perhaps in the home folder (`~`), or a hub id.
+        option: where the user wrote it, for the message.
+
+    Raises:
+        RowcastError: if the system cannot tell: a name too long, a folder that may not be entered.
+    """
+    try:
+        path = Path(place).expanduser()
+        return path if place and path.exists() else None
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or first_line(error)
         raise RowcastError(
-            f"expected a file, or organisation/repository/file on the hub, found {place!r}: check {option}"
-        )
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
+            f"expected a place that can be read, found {place[:LONGEST]!r} ({reason}): check {option}"
+        ) from error
+
+
+def _download(place: str, revision: str | None, files: Sequence[str], wanted: str, option: str) -> Path:
+    """The cached snapshot of a hub repository; `wanted` begins the messages."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
-        return Path(hf_hub_download(f"{organisation}/{repository}", file, revision=revision))
-    except (OSError, ValueError, HfHubHTTPError, HFValidationError, EntryNotFoundError) as error:
+        return Path(snapshot_download(place, revision=revision, allow_patterns=list(files)))
+    except HFValidationError as error:  # its text is advice for programmers
+        raise RowcastError(f"expected {wanted}, which is neither: check {option}") from error
+    except (OSError, ValueError, HfHubHTTPError) as error:
         raise RowcastError(
-            f"expected a file, or organisation/repository/file on the hub, found {place!r} "
-            f"({first_line(error)}): check {option}; the hub also needs a network and no HF_HUB_OFFLINE"
+            f"expected {wanted} ({first_line(error)}): "
+            f"check {option}; the hub also needs a network and no HF_HUB_OFFLINE"
         ) from error
 
 

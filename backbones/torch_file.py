@@ -2,8 +2,9 @@
 
 import argparse
 import pickle
+import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -30,12 +31,15 @@ def read_tensors(path: Path, option: str) -> dict[str, Tensor]:
     """
     try:
         # Training jobs store their command line beside the weights.
-        with safe_globals([argparse.Namespace]):
+        with safe_globals([argparse.Namespace]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about formats, on the way to an error
             stored = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         # torch's own message advises to load such a file unsafely.
         raise _unusable(path, option, "another kind of file or objects that are no tensors") from error
     except Exception as error:  # a truncated file surfaces as one of half a dozen types
+        if "weights_only" in str(error):  # a compiled program (TorchScript); the advice is the same
+            raise _unusable(path, option, "objects that are no tensors") from error
         raise _unusable(path, option, first_line(error)) from error
     tensors = {}
     if isinstance(stored, Mapping):
@@ -45,7 +49,25 @@ def read_tensors(path: Path, option: str) -> dict[str, Tensor]:
         tensors = {str(name): value for name, value in stored.items() if isinstance(value, Tensor)}
     if not tensors:
         raise _unusable(path, option, "no named tensors")
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.is_meta or tensor.is_quantized:
+            raise _unusable(path, option, f"{name} without plain numbers")
     return tensors
+
+
+def require_matrices(tensors: Mapping[str, Tensor], names: Iterable[str], place: str) -> None:
+    """The named tensors are matrices of floating-point numbers.
+
+    Raises:
+        RowcastError: if one is not, as in a quantised copy.
+    """
+    for name in names:
+        tensor = tensors[name]
+        if tensor.dim() != 2 or not tensor.is_floating_point():
+            raise RowcastError(
+                f"expected a matrix of floating-point numbers for {name}, found {list(tensor.shape)} of "
+                f"{str(tensor.dtype).removeprefix('torch.')} in {place}: pass weights as they were published"
+            )
 
 
 def own(tensor: Float[Tensor, "*S"], dtype: torch.dtype) -> Float[Tensor, "*S"]:

@@ -103,6 +103,8 @@ class SharedTrunk(Backbone):
         return self._table.dtype
 
     def to(self, device: torch.device | str) -> "SharedTrunk":
+        if torch.device(device).type != "meta":
+            self._require_values()
         for module in self._hashed.values():
             module.to(device)
         if self.vq is not None:
@@ -197,6 +199,7 @@ class SharedTrunk(Backbone):
         return self._table[tokens]
 
     def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
+        self._require_values()
         with self._own_precision():
             return self._image_head(self._norm(hidden)).float()
 
@@ -252,6 +255,7 @@ class SharedTrunk(Backbone):
         return ids
 
     def _new_session(self, prompt: Prompt) -> Session:
+        self._require_values()
         layers, image = self._trunk.config.num_hidden_layers, self._slots.before(self.grid.size)
         return open_session(prompt, layers, image, self.positions(prompt, image))
 
@@ -296,7 +300,17 @@ class SharedTrunk(Backbone):
                 use_cache=cache is not None,
             ).last_hidden_state
 
+    def _require_values(self) -> None:
+        """Raises RowcastError if the weights are shapes alone, of which nothing can be computed."""
+        if self._table.is_meta:
+            raise RowcastError(
+                "expected weights to compute with, found shapes alone (model.device=meta): "
+                "pass model.device=auto, cpu or cuda:0"
+            )
+
     def _own_precision(self) -> AbstractContextManager:
         """Keeps the caller's autocast (mixed-precision training) away from the frozen weights."""
         kind = self._table.device.type
+        if kind == "meta":  # has no autocast
+            return nullcontext()
         return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()

@@ -23,9 +23,13 @@ class Words:
         return self._ids[special]
 
     def check(self, prompt: str) -> None:
-        """Raises RowcastError if the prompt is empty or a special token stands in it."""
+        """Raises RowcastError if the prompt is empty, no text, or has a special token in it."""
         if not prompt.strip():
             raise RowcastError("expected a prompt, found an empty one: say what to paint")
+        try:
+            prompt.encode()
+        except UnicodeEncodeError as error:  # what a shell or a file gave was in another encoding
+            raise RowcastError(f"expected a prompt in UTF-8, found {prompt[:80]!r}: write it anew") from error
         found = self._reserved.intersection(self.encode(prompt))
         if found:
             token = self._tokenizer.convert_ids_to_tokens(min(found))

@@ -25,6 +25,7 @@ LARGEST = 1 << 20
 """Bytes of the file; ours are a few thousand."""
 STORED_DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 """Dtypes that a bundle may hold: torch's name and the one in a safetensors header."""
+_PLAIN = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 T = TypeVar("T")
 
@@ -73,9 +74,7 @@ class HeadFacts(CommonFacts):
 class BackboneFacts:
     """The backbone that the heads were trained for."""
 
-    name: str = field(
-        metadata=rule("a plain name", lambda name: bool(re.fullmatch(r"[\w.-]{1,64}", name, re.ASCII)))
-    )
+    name: str = field(metadata=rule("a plain name", lambda name: bool(_PLAIN.fullmatch(name))))
     rows: int
     cols: int
     codes: int
@@ -85,9 +84,7 @@ class BackboneFacts:
     """Which side of the final norm the heads read and predict."""
     fingerprint: str
     source: str | None = field(
-        metadata=rule(
-            "organisation/repository@commit", lambda text: hub_place(text, with_file=True) is not None
-        )
+        metadata=rule("organisation/repository@commit", lambda text: bool(hub_place(text, with_file=True)))
     )
     """Where a hub has its weights; null where they were local, and in the first bundles."""
 
@@ -160,6 +157,9 @@ def read_config(folder: Path) -> BundleConfig:
         )
     if isinstance(backbone := data.get("backbone"), dict):
         data = {**data, "backbone": {"source": None, **backbone}}  # the first bundles do not say it
+    if isinstance(heads := data.get("heads"), dict) and heads.get("name") == "ssd":
+        # Nor did the first ones have a correction head.
+        data = {**data, "heads": {"correction": 0.0, "law_weight": 0.0, **heads}}
     return _parse(BundleConfig, data, path, "")
 
 

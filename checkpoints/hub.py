@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from backbones.errors import RowcastError
+from backbones.source import on_disk
 from checkpoints.card import CARD_FILE, SAMPLES_FILE
 from checkpoints.config import CONFIG_FILE, read_config
 from checkpoints.config import LARGEST as LARGEST_CONFIG
@@ -52,10 +53,10 @@ def on_hub(place: str | Path) -> HubPlace | None:
     """What `place` names on the hub; none for a folder.
 
     Raises:
-        RowcastError: for a name with a revision that no hub could have.
+        RowcastError: for a name with a revision that no hub could have, or a path that can't be read.
     """
     text = str(place)
-    if Path(text).expanduser().exists():
+    if on_disk(text, "the path of the heads") is not None:
         return None
     found = hub_place(text)
     if found is None and "@" in text:

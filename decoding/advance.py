@@ -99,9 +99,7 @@ def _keep(session: Session, step: Step, cached: int) -> None:
     session.cached = cached
 
 
-def record(
-    session: Session, start: int, accepted: Bool[Tensor, "N m"], changed: Bool[Tensor, "N m"]
-) -> None:
+def record(session: Session, start: int, accepted: Bool[Tensor, "N m"], changed: Bool[Tensor, "N m"]) -> None:
     """Adds the round of the drafts from `start` on to the trace, an entry for each stretch of equal age."""
     first, end = start, start + accepted.shape[1]
     for age, drafts in groupby(session.ages[first:end]):

@@ -73,7 +73,9 @@ def generate(
 def _check_finite(session: Session) -> None:
     """One look at the end: a state that overflowed gives laws of NaN, which draw code 0 and nothing else."""
     if not session.states[:, : session.cached + 1].isfinite().all():
+        exact = session.backbone.dtype == torch.float32
+        advice = "check the weights with python -m backbones check" if exact else "set model.dtype=float32"
         raise RowcastError(
             f"expected finite states, found NaN or infinity in {session.backbone.name} at "
-            f"{session.backbone.dtype}: set model.dtype=float32"
+            f"{session.backbone.dtype}: {advice}"
         )

@@ -35,13 +35,15 @@ def read_prompts(path: str | Path) -> list[str]:
 def resolve_prompts(value: object) -> list[str]:
     """The prompts that an option means: a text, the path of a text file, or a list of either.
 
-    A text is a path if a file is there, or if it ends in `.txt`.
+    A text is a path if a file is there, or if it ends in `.txt`; a whole number is a text too.
 
     Raises:
         RowcastError: if there is no prompt in it, or `read_prompts` refuses the file.
     """
     texts: list[str] = []
-    for text in value if isinstance(value, list | tuple) else [value]:
+    for given in value if isinstance(value, list | tuple) else [value]:
+        # A command line makes a number of the class that some models take for a prompt.
+        text = str(given) if type(given) is int else given
         if not isinstance(text, str) or not text.strip():
             raise RowcastError(f'expected prompts to be texts, found {text!r}: write prompt="a red sneaker"')
         texts += read_prompts(text) if _is_file(text) else [text]

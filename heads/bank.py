@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from backbones.contract import Grid
 from backbones.errors import RowcastError
 from heads.contract import DraftHeads, Lesson
+from heads.correction import Correction, correction_losses
 from heads.loss import check_targets, head_losses
-from heads.offsets import AnyOffset, horizontal_offsets, raster_offsets, vertical_offsets
+from heads.offsets import AnyOffset, Offset, horizontal_offsets, raster_offsets, vertical_offsets
 from heads.options import MTPHeads, SSDHeads
 from heads.predictor import Predictor
 
@@ -32,12 +33,7 @@ class PredictorBank(DraftHeads):
             RowcastError: if a predictor would have no hidden unit.
         """
         super().__init__(width, options)
-        units = round(hidden * width) if isfinite(hidden) else 0
-        if units < 1:
-            raise RowcastError(
-                f"expected draft heads at least one unit wide, found {hidden} times width {width}; "
-                "set heads.hidden=1.0"
-            )
+        units = _units(hidden, width, "hidden")
         self.offsets = offsets
         self.predictors = nn.ModuleDict({offset.label: Predictor(width, units) for offset in offsets})
 
@@ -71,6 +67,17 @@ class PredictorBank(DraftHeads):
         return self.predictors[offset.label](state, embedding)
 
 
+def _units(multiple: float, width: int, option: str) -> int:
+    """The hidden units of a head; refuses none."""
+    units = round(multiple * width) if isfinite(multiple) else 0
+    if units < 1:
+        raise RowcastError(
+            f"expected draft heads at least one unit wide, found {multiple} times width {width}; "
+            f"set heads.{option}=1.0"
+        )
+    return units
+
+
 class HeadBank(PredictorBank):
     """The heads of Spatially Speculative Decoding: the next tokens of a row, and the rows below.
 
@@ -79,6 +86,9 @@ class HeadBank(PredictorBank):
         horizontal: heads along the row, `h+1` to `h+horizontal`.
         vertical: heads down the column, `v+1` to `v+vertical`.
         hidden: SwiGLU width as a multiple of D.
+        correction: SwiGLU width of the correction head, likewise; 0 for a bank without one, as in the paper
+            (arXiv 2606.20543).
+        law_weight: of the cross-entropy of corrected laws in the loss.
 
     Raises:
         RowcastError: if there would be no head, or a head without a hidden unit.
@@ -86,16 +96,73 @@ class HeadBank(PredictorBank):
 
     kind = "ssd"
 
-    def __init__(self, width: int, horizontal: int = 5, vertical: int = 1, hidden: float = 1.0) -> None:
+    def __init__(
+        self,
+        width: int,
+        horizontal: int = 5,
+        vertical: int = 1,
+        hidden: float = 1.0,
+        correction: float = 0.0,
+        law_weight: float = 0.3,
+    ) -> None:
         if min(horizontal, vertical) < 0 or horizontal + vertical == 0:
             raise RowcastError(
                 f"expected at least one draft head, found {horizontal} horizontal and {vertical} vertical; "
                 "set heads.horizontal=5 heads.vertical=1"
             )
-        options = SSDHeads(horizontal=horizontal, vertical=vertical, hidden=hidden)
+        options = SSDHeads(
+            horizontal=horizontal,
+            vertical=vertical,
+            hidden=hidden,
+            correction=correction,
+            law_weight=law_weight,
+        )
         offsets = horizontal_offsets(horizontal) + vertical_offsets(vertical)
         super().__init__(width, options, offsets, hidden)
-        self.horizontal, self.vertical = horizontal, vertical
+        self.horizontal, self.vertical, self.law_weight = horizontal, vertical, law_weight
+        self.correction = Correction(width, _units(correction, width, "correction")) if correction else None
+
+    @property
+    def reads_siblings(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.correction is not None
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        last = {} if self.correction is None else {"correction": self.correction}
+        return {**super().parts(), **last}
+
+    def losses(self, lesson: Lesson) -> dict[str, Float[Tensor, ""]]:
+        """Smooth-L1 of every predictor, and what the correction head learns by."""
+        last = {} if self.correction is None else correction_losses(self.correction, lesson)
+        return {**super().losses(lesson), **last}
+
+    def objective(self, losses: Mapping[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
+        """The predictors' mean, as in the paper. The correction shares no weight with them: it is added."""
+        rest = dict(losses)
+        own = [rest.pop(label) for label in ("correction", "correction law") if label in rest]
+        mean = super().objective(rest)
+        return mean + own[0] + self.law_weight * own[1] if own else mean
+
+    def correct(
+        self,
+        state: Float[Tensor, "*B D"],
+        before: Float[Tensor, "*B D"],
+        old: Float[Tensor, "*B D"],
+        new: Float[Tensor, "*B D"],
+    ) -> Float[Tensor, "*B D"]:
+        """What becomes of a state when the token before it, in the same row, is replaced.
+
+        By the correction head; in a bank without one, by the difference that the tokens make to h+1.
+
+        Args:
+            state: the state beside the old token.
+            before: the state that emits the old and the new token.
+            old: embedding of the old token.
+            new: embedding of the new one.
+        """
+        if self.correction is not None:
+            return self.correction(state, before, old, new)
+        right = Offset(0, 1)
+        return state + self(right, before, new) - self(right, before, old)
 
 
 class MTPBank(PredictorBank):

@@ -9,11 +9,25 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Siblings:
+    """Other tokens that might have stood at K places of the images, and what would have come of each.
+
+    A place is a raster index whose right neighbour is in the same row; all images share them.
+    """
+
+    places: Int[Tensor, " K"]
+    embeddings: Float[Tensor, "B K D"]
+    """Of the other tokens, drawn by the backbone's law without the token that stands there."""
+    states: Float[Tensor, "B K D"]
+    """That emit the next token, if the other one stood at the place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +46,21 @@ class Lesson:
     states pass through it."""
     generator: torch.Generator
     """On the CPU; the same for the same seed, step and process."""
+    siblings: Siblings | None = None
+    """For heads that read them."""
+
+    def require_siblings(self) -> Siblings:
+        """The siblings.
+
+        Raises:
+            RowcastError: if there are none.
+        """
+        if self.siblings is None:
+            raise RowcastError(
+                "expected siblings to learn the correction from, found none: harvest them, or set "
+                "heads.correction=0"
+            )
+        return self.siblings
 
     def check(self) -> None:
         """Refuses what is no set of whole images.
@@ -53,6 +82,9 @@ class DraftHeads(nn.Module, ABC):
 
     kind: ClassVar[str]
     """Their name in `heads.options.HEADS`."""
+
+    reads_siblings: bool = False
+    """Whether their lessons need siblings, which take the backbone more work."""
 
     def __init__(self, width: int, options: Any) -> None:
         """Notes what the weights are made from.

@@ -21,6 +21,7 @@ from backbones.cache import SlotCache
 from backbones.contract import Grid
 from backbones.errors import RowcastError
 from heads.contract import DraftHeads, Lesson
+from heads.loss import law_loss
 from heads.options import EagleHeads
 
 ATTENTION_WIDTH = 64
@@ -153,7 +154,7 @@ class EagleDrafter(DraftHeads):
         predicted = torch.cat(predicted).flatten(0, 1)
         losses = {"state": functional.smooth_l1_loss(predicted.float(), targets.float())}
         if self.law_weight:
-            losses["law"] = _law_loss(predicted, targets, lesson)
+            losses["law"] = law_loss(predicted, targets, lesson)
         return losses
 
     def objective(self, losses: Mapping[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
@@ -167,27 +168,6 @@ class EagleDrafter(DraftHeads):
             return states
         uniform = torch.rand(states.shape, generator=lesson.generator).to(states.device) - 0.5
         return states.float() + self.noise * NOISE_LENGTH / lesson.grid.size * uniform
-
-
-def _law_loss(
-    predicted: Float[Tensor, "K D"], targets: Float[Tensor, "K D"], lesson: Lesson
-) -> Float[Tensor, ""]:
-    """Mean cross-entropy of predicted laws to true ones, in nats, in pieces of bounded memory."""
-
-    def piece(mine: Tensor, true: Tensor) -> Tensor:
-        with torch.no_grad():
-            law = lesson.head(true).softmax(-1)
-        return -(law * lesson.head(mine).log_softmax(-1)).sum()
-
-    with torch.no_grad():
-        codes = lesson.head(targets[:1]).shape[-1]
-    size = max(1, lesson.chunk * predicted.shape[-1] // codes)
-    pieces = list(zip(predicted.split(size), targets.split(size), strict=True))
-    if len(pieces) > 1:
-        sums = [checkpoint(piece, *part, use_reentrant=False) for part in pieces]
-    else:
-        sums = [piece(*part) for part in pieces]
-    return torch.stack(sums).sum() / len(predicted)
 
 
 def _rotation(

@@ -1,4 +1,4 @@
-"""The training loss of predictors: Smooth-L1 to the backbone's own states, in bounded memory."""
+"""The training losses of draft heads, to the backbone's own states and laws, in bounded memory."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -72,6 +72,27 @@ def head_losses(bank: Predicts, lesson: Lesson) -> dict[AnyOffset, Float[Tensor,
                 sums.append(_loss_sum(*arguments))
         losses[offset] = torch.stack(sums).sum() / (len(source) * bank.width)
     return losses
+
+
+def law_loss(
+    predicted: Float[Tensor, "K D"], targets: Float[Tensor, "K D"], lesson: Lesson
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy of predicted laws to true ones, in nats, in pieces of bounded memory."""
+
+    def piece(mine: Tensor, true: Tensor) -> Tensor:
+        with torch.no_grad():
+            law = lesson.head(true).softmax(-1)
+        return -(law * lesson.head(mine).log_softmax(-1)).sum()
+
+    with torch.no_grad():
+        codes = lesson.head(targets[:1]).shape[-1]
+    size = max(1, lesson.chunk * predicted.shape[-1] // codes)
+    pieces = list(zip(predicted.split(size), targets.split(size), strict=True))
+    if len(pieces) > 1:
+        sums = [checkpoint(piece, *part, use_reentrant=False) for part in pieces]
+    else:
+        sums = [piece(*part) for part in pieces]
+    return torch.stack(sums).sum() / len(predicted)
 
 
 def _loss_sum(

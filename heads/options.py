@@ -20,6 +20,10 @@ class SSDHeads:
     vertical: int = field(default=2, metadata=count(1, 256))
     hidden: float = field(default=1.0, metadata=above(0, 64))
     """Width of a predictor's SwiGLU layer, in widths of the backbone."""
+    correction: float = field(default=2.0, metadata=within(0, 64))
+    """Width of the correction head's SwiGLU layer, in widths of the backbone; 0: no such head."""
+    law_weight: float = field(default=0.3, metadata=within(0, 1000))
+    """Of the correction's cross-entropy to the backbone's laws, beside a weight of 1 for each head's states."""
 
 
 @dataclass(frozen=True, kw_only=True)

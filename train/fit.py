@@ -70,7 +70,7 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
         parts.bank,
         parts.backbone,
         schedule,
-        guided=parts.sampling.guidance != 1,
+        guidance=parts.sampling.guidance,
         chunk=job.trainer.loss_chunk,
         seed=job.trainer.seed,
     )

@@ -18,6 +18,7 @@ from backbones.errors import RowcastError
 from data.harvest import Harvest, harvest
 from data.loader import ResumableLoader
 from data.shards import Rollout
+from data.siblings import harvest_siblings
 from heads.contract import DraftHeads, Lesson
 from train.optimiser import Schedule, build_optimiser
 
@@ -46,22 +47,29 @@ class HeadTraining(LightningModule):
         bank: The heads.
         backbone: Frozen; held outside the module tree, so that no strategy or checkpoint ever sees it.
         schedule: Steps, learning rate and decay.
-        guided: Whether the unconditional branch is learnt too, as guided decoding needs it.
+        guidance: Of the decoding to come; at any but 1 the unconditional branch is learnt too.
         chunk: Pairs in one piece of the loss.
-        seed: Of the noise that some kinds of heads are trained with.
+        seed: Of the random numbers that some kinds of heads are trained with.
     """
 
     bank: DraftHeads
     backbone: Backbone
 
     def __init__(
-        self, bank: DraftHeads, backbone: Backbone, schedule: Schedule, *, guided: bool, chunk: int, seed: int
+        self,
+        bank: DraftHeads,
+        backbone: Backbone,
+        schedule: Schedule,
+        *,
+        guidance: float,
+        chunk: int,
+        seed: int,
     ) -> None:
         super().__init__()
         self.bank = bank
         object.__setattr__(self, "backbone", backbone)
         self._schedule = schedule
-        self._guided = guided
+        self._guidance = guidance
         self._chunk = chunk
         self._seed = seed
         self._window: list[Tensor] = []
@@ -72,22 +80,29 @@ class HeadTraining(LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Float[Tensor, ""]:
         # The backbone computes in its own dtype, whatever the precision of the heads.
         with torch.autocast(self.device.type, enabled=False):
-            data = harvest(self.backbone, batch.rollouts, self._guided)
-        losses = self.bank.losses(self._lesson(data))
+            data = harvest(self.backbone, batch.rollouts, self._guidance != 1)
+            lesson = self._lesson(batch.rollouts, data)
+        losses = self.bank.losses(lesson)
         self._require_finite(losses, batch.rollouts)
         self._record(losses)
         return self.bank.objective(losses)
 
-    def _lesson(self, data: Harvest) -> Lesson:
+    def _lesson(self, rollouts: Sequence[Rollout], data: Harvest) -> Lesson:
         backbone = self.backbone
         seed = ((self._seed * 1_000_003 + self.global_step) * 1_000_003 + self.global_rank) % 2**63
+        generator, siblings = torch.Generator().manual_seed(seed), None
+        if self.bank.reads_siblings:
+            siblings = harvest_siblings(
+                backbone, rollouts, data, guidance=self._guidance, generator=generator
+            )
         return Lesson(
             states=data.states,
             embeddings=data.embeddings,
             grid=backbone.grid,
             chunk=self._chunk,
             head=lambda hidden: backbone.head(hidden.to(backbone.dtype)),
-            generator=torch.Generator().manual_seed(seed),
+            generator=generator,
+            siblings=siblings,
         )
 
     def configure_optimizers(self) -> OptimizerLRScheduler:

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+from jaxtyping import Int
+from torch import Tensor
 from transformers import JanusForConditionalGeneration, PreTrainedTokenizerBase
 
 from backbones.contract import Sampling
-from backbones.janus import Janus, check_size, read
+from backbones.janus import Janus, check_size, generated, read
 from backbones.janus_prompt import PromptFormat
 from backbones.pocket.architecture import BOI, BOS, PAD, configuration, text_tokenizer
 from backbones.pocket.photographs import all_captions
@@ -43,6 +46,18 @@ def load(source: Source) -> Janus:
         RowcastError: if files are missing or broken, or the size is another.
     """
     return read(source, source.path or str(WEIGHTS), SAMPLING, PocketFormat)
+
+
+def greedy_reference(source: Source, prompt: str, count: int, device: torch.device) -> Int[Tensor, " count"]:
+    """As Janus's: the first image tokens that transformers' own `generate` paints greedily.
+
+    Raises:
+        RowcastError: as `load`, and for a prompt that the model can't take.
+    """
+    place = source.path or str(WEIGHTS)
+    return generated(
+        source, place, prompt, count=count, device=device, sampling=SAMPLING, prompt_format=PocketFormat
+    )
 
 
 def random(source: Source) -> Janus:

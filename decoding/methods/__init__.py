@@ -27,7 +27,7 @@ _ALONE: dict[str, Callable[[Any], Method]] = {
 }
 _DRAFTED: dict[str, Callable[[Any, Any], Method]] = {
     "ssd": SSD,
-    "ssd_exact": lambda options, heads: SSDExact(options.window, heads),
+    "ssd_exact": SSDExact,
     "mtp": MTP,
     "mtp_strict": MTPStrict,
     "eagle": Eagle,

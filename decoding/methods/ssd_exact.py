@@ -2,31 +2,43 @@
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
+from decoding.clock import Clock
+from decoding.methods.correct import correct
 from decoding.methods.draft import Source, draft
 from decoding.methods.window import Window
+from decoding.options.ssd import SSDExactOptions
 from decoding.session import Session
 from heads.bank import HeadBank
 from heads.offsets import Offset
 
 
 class SSDExact(Window):
-    """Trained spatial drafts, from provisional states where there are no final ones yet."""
+    """Trained spatial drafts, from provisional states where there are no final ones yet.
+
+    Where a forward replaced a token, the heads then correct the drafts to its right (`correct`).
+    """
 
     name = "ssd_exact"
 
-    def __init__(self, window: int, heads: HeadBank) -> None:
+    def __init__(self, options: SSDExactOptions, heads: HeadBank) -> None:
         """Pairs a window with the heads that fill it.
 
         Raises:
             RowcastError: if the bank has no horizontal or no vertical head.
         """
-        super().__init__(window)
+        super().__init__(options.window)
         if min(heads.horizontal, heads.vertical) < 1:
             raise RowcastError(
                 f"expected draft heads h+1 and v+1, found {heads.horizontal} horizontal and {heads.vertical} "
                 "vertical: train with heads.horizontal=5 heads.vertical=1"
             )
-        self.heads = heads
+        self.heads, self.corrections = heads, options.corrections
+
+    def advance(self, session: Session, clock: Clock) -> None:
+        judged = session.tokens.clone()
+        super().advance(session, clock)
+        correct(session, self.heads, judged, self.corrections)
+        clock.lap("draft")
 
     def extend(self, session: Session, limit: int) -> None:
         sources = draft_sources(session.grid, self.heads.horizontal, session.end, limit)

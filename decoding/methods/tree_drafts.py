@@ -94,8 +94,8 @@ def grow(drafter: Drafter, options: EagleOptions) -> tuple[Tree, Int[Tensor, "1 
         hidden, sees = drafter.branch(hidden[:, above], tokens[-1][best], depth, sees[above])
     kept = _best(torch.cat(scores), options.nodes).sort().values
     nodes, above = torch.stack([kept, torch.cat(parents)[kept]]).tolist()
-    numbers = {node: number for number, node in enumerate(nodes, 1)}
-    tree = Tree((-1, *(numbers.get(parent, 0) for parent in above)))
+    numbers = {-1: 0} | {node: number for number, node in enumerate(nodes, 1)}
+    tree = Tree((-1, *(numbers[parent] for parent in above)))
     root = session.tokens[:, session.committed - 1 : session.committed]
     return tree, torch.cat([root, torch.cat(tokens)[kept][None]], 1)
 

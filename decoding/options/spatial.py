@@ -12,7 +12,7 @@ class PACOptions:
     window: int = field(default=64, metadata=count(1))
     """Tokens fed a forward beside the tree's side branches: one that is final, the others drafts."""
     depth: int = field(default=3, metadata=count(0, 64))
-    """Places after the final token that have several drafts; 0 is maximal-coupling speculative Jacobi decoding."""
+    """Places after the final token that have several drafts; with 0 it is `mc_sjd`."""
     width: int = field(default=4, metadata=count(1, 1024))
     """Drafts at each of these places."""
 

@@ -1,6 +1,7 @@
 """`python -m backbones check` in processes of its own: lines, table, picture, exit status."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,12 +26,13 @@ def command(*words, cwd):
 
 def test_the_pocket_model_passes_and_paints(tmp_path):
     done = command("check", "out=made/check.png", "prompt=a red sneaker on blue", cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (0, 2), done.stderr
+    assert done.stderr.startswith("128 tokens by the library's own generate() first")
     assert "painting 256 tokens, about" in done.stderr
     lines, _, table = done.stdout.partition("\n\n")
-    assert all(line.startswith(("ok ", "untested ")) for line in lines.splitlines())
+    assert all(line.startswith("ok ") for line in lines.splitlines())
     assert table.startswith("proof ")
-    assert done.stdout.endswith(", 0 FAILED, 1 untested\n")
+    assert done.stdout.endswith(", 0 FAILED, 0 untested\n")
     assert Image.open(tmp_path / "made" / "check.png").size == (256, 256)
 
 
@@ -72,3 +74,25 @@ def test_usage_is_shown_at_once(tmp_path):
         subprocess.run([sys.executable, "-c", heavy], cwd=ROOT, capture_output=True, check=False).returncode
         == 0
     )
+
+
+def test_no_network_is_said_at_once():
+    """In a process of its own: the library reads HF_HUB_OFFLINE once."""
+    program = (
+        "import time; from backbones.source import fetch_file; from backbones.errors import RowcastError\n"
+        "from huggingface_hub import HfApi; start = time.perf_counter()\n"
+        "try: fetch_file('org/repo/file.pt', None, 'model.path')\n"
+        "except RowcastError as error: print(error, file=__import__('sys').stderr)\n"
+        "assert time.perf_counter() - start < 10"
+    )
+    closed = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **closed, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"expected a file, .*found 'org/repo/file\.pt' \(.*HF_HUB_OFFLINE\n", done.stderr)

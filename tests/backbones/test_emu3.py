@@ -224,6 +224,7 @@ def test_published_shape() -> None:
     ("prompt", "message"),
     [
         ("  ", "found an empty one"),
+        ("a \ud800 cube", "expected a prompt in UTF-8, found"),
         ("a <|image start|> cube", r"found the special token <\|image start\|> in 'a <"),
         ("a <|visual token 000003|> cube", r"found the special token <\|visual token 000003\|>"),
         ("a <|extra_200|> cube", r"found the special token <\|extra_200\|>"),

@@ -143,5 +143,11 @@ def test_errors_say_what_to_do(backbone):
     for raster in (lambda: backbone.forward(tokens[:, :1]), lambda: backbone.keep(0)):
         with pytest.raises(RowcastError, match="raster order"):
             raster()
+    backbone.begin(backbone.encode(["a"]))
+    backbone.forward(tokens[:, :3])
+    backbone.keep_entries([0, 2])
+    with pytest.raises(RowcastError, match=r"found places \[0, 2\] \.\.\.: call keep_entries"):
+        backbone.forward(tokens[:, :1])
+    backbone.keep_entries([0])
     with pytest.raises(RowcastError, match="entries 0 to 0, found 1 to 1"):
         backbone.keep_entries([1])

@@ -173,6 +173,7 @@ def test_published_shapes(name: str, trunk: int, width: int, special: tuple[int,
     ("prompt", "message"),
     [
         ("  ", "found an empty one"),
+        ("a \ud800 cube", "expected a prompt in UTF-8, found"),
         ("a <begin_of_image> cube", "found the special token <begin_of_image> in 'a <begin"),
         ("a <|User|> cube", r"found the special token <\|User\|>"),
         ("a red " * 20, "at most 112 tokens, found "),
@@ -241,7 +242,27 @@ def test_a_config_of_another_shape_is_refused(copy: Path) -> None:
     with pytest.raises(RowcastError, match=r"found model\.language_model\.layers\.1\..* beside them"):
         load(copy)
     change_json(copy / "config.json", text_config=text | {"intermediate_size": 40})
-    with pytest.raises(RowcastError, match="expected loadable weights"):
+    shapes = r"mlp\.down_proj\.weight of shape \[32, 40\] as config\.json says, found \[32, 48\] in"
+    with pytest.raises(RowcastError, match=shapes):
+        load(copy)
+
+
+def test_a_quantised_copy_is_refused(copy: Path) -> None:
+    name = "model.language_model.layers.0.mlp.up_proj.weight"
+    tensors = load_file(copy / "model.safetensors")
+    tensors[name] = tensors[name].to(torch.int8)
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(RowcastError, match=rf"expected floating-point weights, found I8 for {name} in"):
+        load(copy)
+
+
+def test_an_index_leads_nowhere_else(copy: Path, tmp_path: Path) -> None:
+    (copy / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
+    names = dict.fromkeys(load_file(tmp_path / "elsewhere.safetensors"), "../elsewhere.safetensors")
+    index = {"metadata": {}, "weight_map": names}
+    (copy / "model-of.safetensors").touch()
+    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(RowcastError, match=r"found '\.\./elsewhere\.safetensors' for .*, which is no file"):
         load(copy)
 
 
@@ -260,9 +281,7 @@ def test_a_foreign_tokenizer_is_refused(copy: Path) -> None:
     # That of the other size has the same names at other ids.
     change_json(copy / "config.json", image_token_id=200)
     (copy / "tokenizer.json").write_text(original)
-    with pytest.raises(
-        RowcastError, match=r"<image_placeholder> to have the id 200 .*, found 261 in the tokenizer"
-    ):
+    with pytest.raises(RowcastError, match=r"id 200 for <image_placeholder> .*, found 261 in the tokenizer"):
         load(copy)
 
 

@@ -141,13 +141,33 @@ def test_captions_need_all_their_tensors(t2i, tmp_path, name, tensor, message):
         load_backbone("llamagen_t2i", device="cpu", **t2i | {"path": str(tmp_path / "t2i_256.pt")})
 
 
-@pytest.mark.parametrize("table", [torch.ones(11, 64), torch.ones(11)], ids=["narrow", "flat"])
-def test_the_class_table_has_the_trunks_width(tmp_path, table):
-    save(class_tensors() | {"cls_embedding.embedding_table.weight": table}, tmp_path / "c2i_256.pt", "model")
-    with pytest.raises(
-        RowcastError, match=r"expected \(11, 128\) for cls_embedding\.embedding_table\.weight"
-    ):
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        ("cls_embedding.embedding_table", torch.ones(11, 64), r"expected \(11, 128\) for {name}"),
+        ("cls_embedding.embedding_table", torch.ones(1, 128), r"expected \(2, 128\) for {name}"),
+        ("cls_embedding.embedding_table", torch.ones(11), r"a matrix .* for {name}, found \[11\] of float32"),
+        ("tok_embeddings", torch.tensor(1.0), r"a matrix .* for {name}, found \[\] of float32"),
+        ("layers.0.feed_forward.w1", torch.tensor(1.0), r"a matrix .* for {name}, found \[\] of float32"),
+        ("output", torch.ones(48, 128, dtype=torch.int8), r"a matrix .* for {name}, found .* of int8"),
+        (
+            "output",
+            1j * torch.ones(48, 128),
+            r"a matrix .* for {name}, found .* of complex64",
+        ),
+        ("output", torch.ones(48, 128).to_sparse(), r"found {name} without plain numbers"),
+        ("output", torch.ones(48, 128, device="meta"), r"found {name} without plain numbers"),
+    ],
+)
+def test_tensors_of_another_form_are_refused(tmp_path, name, tensor, message):
+    save(class_tensors() | {f"{name}.weight": tensor}, tmp_path / "c2i_256.pt", "model")
+    with pytest.raises(RowcastError, match=message.format(name=f"{name}.weight".replace(".", r"\."))):
         load_backbone("llamagen_c2i", device="cpu", path=str(tmp_path / "c2i_256.pt"))
+
+
+def test_an_empty_size_is_no_size(c2i):
+    with pytest.raises(RowcastError, match="found '': pass"):
+        load_backbone("llamagen_c2i", device="cpu", **c2i | {"size": ""})
 
 
 def test_another_text_encoder_is_refused(t2i, tmp_path):

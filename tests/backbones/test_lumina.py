@@ -286,6 +286,7 @@ def test_published_configuration(
     ("prompt", "message"),
     [
         ("  ", "found an empty one"),
+        ("a \ud800 cube", "expected a prompt in UTF-8, found"),
         ("a <racm3:break> cat", "found the special token <racm3:break>"),
         ("a <image> cat", "found the special token <image>"),
         ("a IMGIMGBDZ cat", "found an image code in 'a IMGIMGBDZ cat'"),

@@ -61,11 +61,28 @@ def test_what_is_missing_is_named(several: Path) -> None:
         open_shards(several)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "[]", json.dumps({"weight_map": 3})])
+BROKEN = ["{", "{}", "[]", '{"weight_map": 3}', '{"weight_map": {}}', '{"weight_map": {"a": 3}}']
+ELSEWHERE = ['{"weight_map": {"a": "../x.safetensors"}}', '{"weight_map": {"a": "/x.safetensors"}}']
+
+
+@pytest.mark.parametrize("text", BROKEN + ELSEWHERE)
 def test_a_broken_index_is_refused(several: Path, text: str) -> None:
     (several / "model.safetensors.index.json").write_text(text)
     with pytest.raises(RowcastError, match="index of tensors with a weight_map, found"):
         open_shards(several)
+
+
+def test_whole_numbers_are_no_weights(tmp_path: Path) -> None:
+    save_file({"a": torch.ones(4, 2, dtype=torch.int8)}, tmp_path / "model.safetensors")
+    shards = open_shards(tmp_path, "model.pixels")
+    for read in (lambda: shards.read("a"), lambda: shards.rows("a", 0, 2)):
+        with pytest.raises(RowcastError, match=r"floating-point weights, found I8 for a in .*model\.pixels"):
+            read()
+
+
+def test_a_single_file_comes_before_an_index_as_in_the_library(several: Path) -> None:
+    save_file({"z": torch.zeros(1)}, several / "model.safetensors")
+    assert open_shards(several).names == ["z"]
 
 
 def test_an_index_that_lies_is_refused(several: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from backbones.errors import RowcastError
-from backbones.source import Source, fetch, first_line, require_files
+from backbones.source import Source, fetch, fetch_file, first_line, require_files
 
 pytestmark = pytest.mark.unit
 
@@ -43,15 +43,35 @@ def test_a_cached_repository_needs_no_network(cache: Path) -> None:
     assert fetch("some/model", COMMIT, FILES) == cache
 
 
-@pytest.mark.parametrize("place", ["some/other", "/no/such/folder", "not a name", "a/b/c", ""])
-def test_other_places_are_refused_in_one_line(cache: Path, place: str) -> None:
-    with pytest.raises(
-        RowcastError, match=r"expected a folder or a hub id, found .*HF_HUB_OFFLINE"
-    ) as caught:
-        fetch(place, None, FILES, option="model.tokenizer")
-    assert f"found {place!r} (" in str(caught.value)
+def test_a_repository_that_is_not_cached_is_refused_in_one_line(cache: Path) -> None:
+    with pytest.raises(RowcastError, match=r"hub id, found 'some/other' \(.*HF_HUB_OFFLINE") as caught:
+        fetch("some/other", None, FILES, option="model.tokenizer")
     assert "check model.tokenizer" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["/no/such/folder", "not a name", "a/b/c", "", "a\0b"])
+def test_what_is_no_place_at_all_is_said_to_be_none(cache: Path, place: str) -> None:
+    with pytest.raises(RowcastError) as caught:
+        fetch(place, None, FILES, option="model.tokenizer")
+    expected = f"expected a folder or a hub id, found {place!r}, which is neither: check model.tokenizer"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("place", ["x" * 5000, "~nobody-of-this-name/weights"])
+def test_a_place_that_the_system_cannot_look_at_is_refused(place: str) -> None:
+    for use in (lambda: fetch(place, None, FILES), lambda: fetch_file(place, None, "model.path")):
+        with pytest.raises(
+            RowcastError, match=r"expected a place that can be read, found .*model\.path"
+        ) as e:
+            use()
+        assert len(str(e.value)) < 400
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(RowcastError, match=r"a folder or a hub id, found the file .*: check model\.path"):
+        fetch(str(tmp_path / "model.safetensors"), None, FILES)
 
 
 def test_a_revision_that_is_not_cached_is_refused(cache: Path) -> None:

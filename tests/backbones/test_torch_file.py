@@ -1,7 +1,8 @@
 """`.pt` files: every layout that training jobs leave, and what is refused."""
 
+import pickle
+import warnings
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 import torch
@@ -42,14 +43,32 @@ def test_own_is_no_view_of_the_file(tmp_path):
     assert own(mapped.T, torch.bfloat16).is_contiguous()
 
 
-def test_no_code_of_a_file_is_run(tmp_path, capsys):
-    torch.save({"model": TENSORS, "extra": Foreign()}, tmp_path / "x.pt")
+@pytest.mark.parametrize("form", ["zip", "legacy", "bare pickle"])
+def test_no_code_of_a_file_is_run(tmp_path, capsys, form):
+    stored = {"model": TENSORS, "extra": Foreign()}
+    if form == "bare pickle":
+        (tmp_path / "x.pt").write_bytes(pickle.dumps(stored))
+    else:
+        torch.save(stored, tmp_path / "x.pt", _use_new_zipfile_serialization=form == "zip")
     with pytest.raises(
         RowcastError, match="found another kind of file or objects that are no tensors"
     ) as error:
         read_tensors(tmp_path / "x.pt", "model.path")
     assert "weights_only" not in str(error.value)
     assert "this must not" not in capsys.readouterr().out
+
+
+def test_a_compiled_program_is_refused_without_bad_advice(tmp_path):
+    path = tmp_path / "x.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(RowcastError, match="found objects that are no tensors") as error,
+    ):
+        read_tensors(path, "model.path")
+    assert "weights_only" not in str(error.value)
 
 
 def test_broken_and_empty_files_are_refused(tmp_path):
@@ -77,16 +96,22 @@ def test_fetch_file_takes_a_file_as_it_is(tmp_path, monkeypatch):
     assert fetch_file("~/c2i_B_256.pt", None, "model.path") == path
 
 
-def test_fetch_file_asks_the_hub_for_one_file(monkeypatch):
+def test_fetch_file_asks_the_hub_for_one_file(monkeypatch, tmp_path):
     asked = []
 
-    def download(repository: str, file: str, revision: str | None) -> str:
-        asked.append((repository, file, revision))
-        return "/cache/file.pt"
+    def download(repository: str, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.append((repository, revision, allow_patterns))
+        return str(tmp_path)
 
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    assert fetch_file("org/repo/some/file.pt", "abc", "model.path") == Path("/cache/file.pt")
-    assert asked == [("org/repo", "some/file.pt", "abc")]
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "file.pt").touch()
+    assert fetch_file("org/repo/some/file.pt", "abc", "model.path") == tmp_path / "some" / "file.pt"
+    assert asked == [("org/repo", "abc", ["some/file.pt"])]
+    with pytest.raises(RowcastError, match=r"'org/repo/none\.pt', which is not in that repository: check"):
+        fetch_file("org/repo/none.pt", None, "model.path")
+    with pytest.raises(RowcastError, match=r"'org/repo/\.\./secret\.pt': check model\.path"):
+        fetch_file("org/repo/../secret.pt", None, "model.path")
 
 
 @pytest.mark.parametrize("place", ["{folder}", "{folder}/none.pt", "none.pt", "org/repo", "org/repo/"])

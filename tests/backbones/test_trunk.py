@@ -73,6 +73,20 @@ def test_autocast_of_the_caller_changes_nothing(backbone: TinyBackbone) -> None:
         assert torch.equal(backbone.head(states), logits)
 
 
+def test_shapes_alone_compute_nothing(backbone: TinyBackbone) -> None:
+    prompt, tokens = backbone.encode(PROMPTS), images(backbone, 2)
+    hidden = backbone.states(prompt, tokens)
+    backbone.to("meta")
+    for use in (
+        lambda: backbone.begin(prompt),
+        lambda: backbone.states(prompt, tokens),
+        lambda: backbone.head(hidden.to("meta")),
+        lambda: backbone.to("cpu"),
+    ):
+        with pytest.raises(RowcastError, match=r"found shapes alone \(model\.device=meta\): pass"):
+            use()
+
+
 def test_errors_say_what_to_do() -> None:
     backbone = tiny_backbone()
     prompt, tokens = backbone.encode(["a"]), images(backbone, 1)

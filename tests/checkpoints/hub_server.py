@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import yaml
 
@@ -43,8 +43,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815
 
     def _route(self) -> None:
-        address = urlsplit(self.path)
-        path, self.query = unquote(address.path), parse_qs(address.query)
+        path = unquote(urlsplit(self.path).path)
         self.hub.requests.append((self.command, path, self.headers.get("authorization")))
         self.allowed = self.headers.get("authorization") == f"Bearer {TOKEN}"
         dies = self.hub.cut is not None and self.command == self.hub.cut[0] and self.hub.cut[1] in path
@@ -52,10 +51,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.read(int(self.headers.get("content-length", 0)) // 2)
             self.close_connection = True
             return
-        self.body = self._body()
-        self.muted = dies
+        self.body, self.muted = self._body(), dies
         words = path.strip("/").split("/")
-        if path.startswith("/lfs/") or path.startswith("/cdn/"):
+        if words[0] in ("lfs", "cdn"):
             self._large(words)
         elif path == "/api/validate-yaml":
             yaml.safe_load(json.loads(self.body)["content"].split("---")[1])

@@ -95,6 +95,12 @@ def test_a_revision_that_no_hub_has(hub, place, backbone):
     assert hub.requests == []
 
 
+@pytest.mark.parametrize("place", ["x" * 5000, "~nobody-of-this-name/heads"])
+def test_a_path_that_the_system_cannot_read(hub, place, backbone):
+    refused(place, backbone, "expected a place that can be read, found .*: check the path of the heads")
+    assert hub.requests == []
+
+
 def test_what_the_hub_lacks(hub, backbone):
     refused(
         "me/heads", backbone, "bundle folder or a repository of heads on the hub at 'me/heads', found: 404"

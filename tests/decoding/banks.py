@@ -7,10 +7,12 @@ from heads.bank import HeadBank
 from heads.offsets import Offset
 
 
-def random_bank(width: int, horizontal: int = 5, vertical: int = 2, seed: int = 0) -> HeadBank:
+def random_bank(
+    width: int, horizontal: int = 5, vertical: int = 2, seed: int = 0, correction: float = 0.0
+) -> HeadBank:
     """Heads whose drafts have nothing to do with the backbone."""
     generator = torch.Generator().manual_seed(seed)
-    bank = HeadBank(width, horizontal, vertical)
+    bank = HeadBank(width, horizontal, vertical, correction=correction)
     for module in bank.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
@@ -38,6 +40,7 @@ class CoordinateBank(HeadBank):
     def __init__(self, shift: int = 0) -> None:
         super().__init__(2, 5, 2)
         self.shift = shift
+        self.corrected = 0
         self.targets: list[tuple[int, int]] = []
 
     def forward(self, offset: Offset, state: Tensor, embedding: Tensor) -> Tensor:
@@ -45,3 +48,11 @@ class CoordinateBank(HeadBank):
         target = state + torch.tensor([offset.down, offset.right + self.shift])
         self.targets += [tuple(cell) for cell in target[0].int().tolist()]
         return target
+
+    def correct(self, state: Tensor, before: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        """A true state stays: the coordinate backbone's do not depend on the tokens."""
+        assert torch.equal(state - before, torch.tensor([0.0, 1.0]).expand_as(state)), "a right neighbour"
+        assert torch.equal(before, new), "the state before must emit the new token"
+        assert (old != new).any(-1).all(), "the token was replaced"
+        self.corrected += state.shape[1]
+        return state

@@ -60,4 +60,4 @@ class Case:
         return kind(parse_options("ssd", options), self.bank)
 
     def exact(self, kind=SSDExact, **options):
-        return kind(parse_options("ssd_exact", options).window, self.bank)
+        return kind(parse_options("ssd_exact", options), self.bank)

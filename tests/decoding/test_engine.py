@@ -169,8 +169,15 @@ def test_noise_for_other_images_is_refused():
         generate(backbone, PROMPTS, build_method("ar", {}, None), Noise(0, ["a"], [0]))
 
 
-def test_states_that_overflow_stop_with_a_sentence():
-    backbone = tiny_backbone()
+@pytest.mark.parametrize(
+    ("dtype", "advice"),
+    [
+        (torch.float16, r"set model\.dtype=float32"),
+        (torch.float32, "check the weights with python -m backbones check"),
+    ],
+)
+def test_states_that_overflow_stop_with_a_sentence(dtype, advice):
+    backbone = tiny_backbone(dtype=dtype)
     backbone._table[3] = float("nan")
-    with pytest.raises(RowcastError, match=r"expected finite states, found NaN.*model.dtype=float32"):
+    with pytest.raises(RowcastError, match=rf"expected finite states, found NaN.*: {advice}"):
         run(backbone, "ar", {}, prompts=["a"] * 8, samples=list(range(8)))

@@ -20,6 +20,8 @@ def test_texts_are_prompts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert resolve_prompts("a red shoe") == ["a red shoe"]
     assert resolve_prompts(["a", "a"]) == ["a", "a"]
+    assert resolve_prompts(3) == ["3"]  # a class of LlamaGen, as the command line reads prompt=3
+    assert resolve_prompts([0, "7"]) == ["0", "7"]
     assert resolve_prompts("x" * 5000) == ["x" * 5000]
 
 
@@ -46,7 +48,7 @@ def test_missing_files_are_refused(tmp_path):
         read_prompts(tmp_path)
 
 
-@pytest.mark.parametrize("value", [3, None, "", "  ", ["a", ""], ["a", 3], []])
+@pytest.mark.parametrize("value", [3.5, True, None, "", "  ", ["a", ""], ["a", 3.5], []])
 def test_what_is_no_text_is_refused(value):
     with pytest.raises(RowcastError, match="expected"):
         resolve_prompts(value)

@@ -139,7 +139,7 @@ def test_lossless_speculation_needs_heads_of_both_directions(horizontal, vertica
 
 def test_a_count_that_depends_on_the_image_is_not_promised():
     grid = Grid(rows=16, cols=16)
-    with pytest.raises(RowcastError, match="with a fixed count, .*, found ssd_exact"):
+    with pytest.raises(RowcastError, match=r"with a fixed count, .*, found ssd_exact"):
         expected_forwards(grid, "ssd_exact", {})
     assert forward_bounds(grid, "ssd_exact", {}) == (8, 256)
     assert forward_bounds(grid, "ssd", {}) == (52, 52)

@@ -12,6 +12,7 @@ from decoding.engine import generate
 from decoding.methods import build_method
 from decoding.methods.ssd_exact import SSDExact, draft_sources
 from decoding.noise import Noise
+from decoding.options.ssd import SSDExactOptions
 from decoding.paint import paint
 from tests.backbones.coordinates import CoordinateBackbone
 from tests.backbones.tiny import tiny_backbone
@@ -28,8 +29,9 @@ def run(backbone, method, seed=0, temperature=1.0):
     return generate(backbone, [PROMPT], method, Noise(seed, [PROMPT], [0]), sampling)
 
 
-def exact(backbone, window, kind=SSDExact, bank=None):
-    return kind(window, bank or random_bank(backbone.width))
+def exact(backbone, window, kind=SSDExact, bank=None, corrections=2):
+    options = SSDExactOptions(window=window, corrections=corrections)
+    return kind(options, bank or random_bank(backbone.width))
 
 
 def greedy_images(backbone, window, kind=SSDExact, count=4):
@@ -86,8 +88,10 @@ def test_every_pair_and_target_is_the_right_cell(rows, cols, row_end, header, wi
 def test_a_head_off_by_one_column_costs_forwards_and_nothing_else():
     backbone = CoordinateBackbone(4, 5)
     right = run(backbone, exact(backbone, 6, bank=CoordinateBank()), temperature=0.0)
-    wrong = run(backbone, exact(backbone, 6, bank=CoordinateBank(shift=1)), temperature=0.0)
+    shifted = CoordinateBank(shift=1)
+    wrong = run(backbone, exact(backbone, 6, bank=shifted), temperature=0.0)
     assert torch.equal(wrong.tokens, right.tokens)
+    assert shifted.corrected > 0, "beside replaced tokens, whose pairs the bank has checked"
     assert wrong.trace.forwards > right.trace.forwards
 
 

@@ -1,13 +1,16 @@
 """`python -m train heads=...` as a user runs it: heads of another kind, their bundle and their benchmark."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.conf.test_launch import command
-
 pytestmark = pytest.mark.integration
 
+ROOT = Path(__file__).parents[2]
 SMOKE = [
     "rollouts.images=2",
     "rollouts.batch=2",
@@ -19,6 +22,18 @@ SMOKE = [
     "benchmark.quality_images=0",
     "wandb.mode=disabled",
 ]
+
+
+def command(program, *words):
+    return subprocess.run(
+        [sys.executable, "-m", program, *words],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +51,16 @@ def folder(tmp_path_factory):
 def test_heads_of_another_kind_from_prompt_to_report(folder, kind, decoders, refused):
     """Both kinds learn from the same rollouts; each bundle decodes with its own decoders alone."""
     run, rollouts = folder / kind, folder / "rollouts"
-    done = command(f"heads={kind}", *SMOKE, f"folder={run}", f"rollouts.folder={rollouts}")
+    done = command("train", f"heads={kind}", *SMOKE, f"folder={run}", f"rollouts.folder={rollouts}")
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads((run / "heads" / "results.json").read_text())
     assert [decoder["name"] for decoder in results["decoders"]] == decoders
     config = json.loads((run / "heads" / "config.json").read_text())
     assert config["heads"]["name"] == kind
     words = ("prompt=a red sneaker on blue", f"heads={run / 'heads'}", f"out={folder / 'painted.png'}")
-    painted = command(*words, f"decoder={decoders[-1]}", program="decoding")
+    painted = command("decoding", *words, f"decoder={decoders[-1]}")
     assert painted.returncode == 0, painted.stderr
     assert f"1 x {decoders[-1]}" in painted.stdout
-    wrong = command(*words, f"decoder={refused}", program="decoding")
+    wrong = command("decoding", *words, f"decoder={refused}")
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
     assert f"for decoder {refused}, found {kind} heads" in wrong.stderr

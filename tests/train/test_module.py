@@ -57,7 +57,7 @@ def test_strategies_by_name():
 
 
 def module(bank):
-    return HeadTraining(bank, tiny_backbone(), SCHEDULE, guided=True, chunk=100, seed=0)
+    return HeadTraining(bank, tiny_backbone(), SCHEDULE, guidance=2.0, chunk=100, seed=0)
 
 
 def test_the_backbone_is_no_part_of_the_module():

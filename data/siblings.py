@@ -1,0 +1,80 @@
+"""Siblings: for some places of archived images another likely token, and the state that would have followed."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from backbones.contract import Backbone, Grid, Sampling
+from data.harvest import Harvest
+from data.shards import Rollout
+from decoding.kernel import sample
+from decoding.warp import Warp
+from heads.contract import Siblings
+
+PLACES = 128
+"""Places an image, at most: what a step costs more by them must stay small beside a whole image."""
+
+
+@torch.no_grad()
+def harvest_siblings(
+    backbone: Backbone,
+    rollouts: Sequence[Rollout],
+    harvest: Harvest,
+    *,
+    guidance: float,
+    generator: torch.Generator,
+    places: int = PLACES,
+) -> Siblings:
+    """Feeds whole images once more, and beside them one other token at each of some places.
+
+    Args:
+        backbone: the frozen model; its open session, if any, is replaced.
+        rollouts: N images.
+        harvest: their states.
+        guidance: the other tokens are drawn by the law of this guidance.
+        generator: decides places and tokens.
+        places: how many places, if the grid has so many; all images share them.
+
+    Raises:
+        RowcastError: if the backbone cannot feed tokens beside the image.
+    """
+    tokens = torch.stack([rollout.tokens for rollout in rollouts]).to(backbone.device)
+    chosen = _places(backbone.grid, places, generator)
+    others = _others(backbone, harvest, tokens, chosen, guidance, generator)
+    backbone.begin(backbone.encode([rollout.prompt for rollout in rollouts], guided=guidance != 1))
+    fed = backbone.grid.size - 1
+    backbone.forward(tokens[:, :fed])
+    # Each other token sees what the one in its place sees, and itself.
+    sees = torch.zeros(len(chosen), fed + len(chosen), dtype=torch.bool)
+    sees[:, :fed] = torch.arange(fed) < chosen[:, None]
+    step = backbone.forward_at(others, chosen.tolist(), sees.to(backbone.device))
+    branches = len(step.hidden) // len(rollouts)
+    return Siblings(
+        places=chosen.to(backbone.device),
+        embeddings=backbone.embed(others).repeat(branches, 1, 1),
+        states=step.hidden,
+    )
+
+
+def _places(grid: Grid, count: int, generator: torch.Generator) -> Int[Tensor, " K"]:
+    """Some of the places that have a right neighbour, in raster order."""
+    inside = torch.arange(grid.size).view(grid.rows, grid.cols)[:, :-1].flatten()
+    return inside[torch.randperm(len(inside), generator=generator)[:count]].sort().values
+
+
+def _others(
+    backbone: Backbone,
+    harvest: Harvest,
+    tokens: Int[Tensor, "N P"],
+    places: Int[Tensor, " K"],
+    guidance: float,
+    generator: torch.Generator,
+) -> Int[Tensor, "N K"]:
+    """Draws another token at each place, by the law there without the token that stands there."""
+    states: Float[Tensor, "GN K D"] = harvest.states[:, places]
+    law = Warp(Sampling(guidance=guidance))(backbone.head(states), len(states) // len(tokens))
+    # A law with all its mass on one token still has to give another one.
+    law = law.clamp_min(torch.finfo(law.dtype).tiny).scatter(2, tokens[:, places][..., None], 0)
+    return sample(law, torch.rand(law.shape[:2], generator=generator, dtype=torch.float64).to(law.device))
