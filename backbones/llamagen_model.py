@@ -80,7 +80,7 @@ class ClassLlamaGen(LlamaGen):
         if not re.fullmatch(r"0|[1-9][0-9]{0,8}", number) or int(number) >= classes:
             raise RowcastError(
                 f"expected the number of a class, 0 to {classes - 1}, found {prompt[:80]!r}: "
-                f"write it in digits; model=llamagen_t2i takes words"
+                f"pass one of those, without zeros in front; model=llamagen_t2i takes words"
             )
         return [int(number)]
 

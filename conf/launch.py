@@ -7,7 +7,7 @@ at once. `key=value` sets an option, `group=name` and `+group=name` choose a gro
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import hydra
@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from backbones.errors import RowcastError
-from conf.check import FOLDER, choices, typed
+from conf.check import FOLDER, choices, require_choice, typed
 from conf.words import prepare
 
 BAD_INPUT = 2
@@ -37,9 +37,6 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None], command:
     Exit status: 0; 2 for what the user can put right (one line on stderr); 130 after Ctrl-C. Any other
     exception is a defect and shows its traceback.
     """
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        print(help_text(config_name))
-        return
     os.environ["HYDRA_FULL_ERROR"] = "1"
     status, words = 0, sys.argv[1:]
 
@@ -52,6 +49,9 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None], command:
             status = _report(error, command)  # here, since Hydra adds lines of its own to what leaves a job
 
     try:
+        if {"-h", "--help"} & set(words):
+            print(help_text(config_name, words))
+            sys.exit(0)
         sys.argv[1:] = prepare(words, config_name, schema)
         hydra.main(version_base="1.3", config_path=str(FOLDER), config_name=config_name)(run)()
     except (RowcastError, HydraException, OmegaConfBaseException, KeyboardInterrupt) as error:
@@ -59,9 +59,15 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None], command:
     sys.exit(status)
 
 
-def help_text(config_name: str) -> str:
-    """The commented YAML files of a job: its options, their defaults and what they mean."""
+def help_text(config_name: str, words: Sequence[str] = ()) -> str:
+    """The commented YAML files of a job: its options, their defaults and what they mean.
+
+    Args:
+        config_name: the job's YAML file.
+        words: the command line; of a group that it chooses (`model=lumina`), the chosen file is shown.
+    """
     sections = []
+    chosen = dict(word.lstrip("+").partition("=")[::2] for word in words if "=" in word)
     title, _, body = (FOLDER / f"{config_name}.yaml").read_text().partition("\ndefaults:\n")
     for line in body.splitlines():
         if not line.startswith("  - "):
@@ -69,12 +75,16 @@ def help_text(config_name: str) -> str:
         name, _, choice = line.removeprefix("  - ").partition(": ")
         if name in ("process", "_self_"):
             continue
+        option = name.rpartition("/")[2]
+        if choice and option in chosen:
+            choice = chosen[option]
+            require_choice(name, choice)
         if choice == "null":
             sections.append(f"{name}:  # none, or choose with {name}= {', '.join(choices(name))}")
             continue
         file = FOLDER / (f"{name}/{choice}.yaml" if choice else f"{name}.yaml")
         lines = file.read_text().splitlines()
-        known = f"  # choose with {name.rpartition('/')[2]}= {', '.join(choices(name))}" if choice else ""
+        known = f"  # choose with {option}= {', '.join(choices(name))}" if choice else ""
         if lines[0] == "# @package _global_":  # holds options of several groups, with their full names
             sections.append("\n".join([known.strip(), *lines[1:]]))
         else:

@@ -1,4 +1,4 @@
-"""Siblings: for some places of archived images another likely token, and the state that would have followed."""
+"""Siblings: other likely tokens for some places of archived images, and the states that would follow them."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def harvest_siblings(
     """
     tokens = torch.stack([rollout.tokens for rollout in rollouts]).to(backbone.device)
     chosen = _places(backbone.grid, places, generator)
-    others = _others(backbone, harvest, tokens, chosen, guidance, generator)
+    others = _others(backbone, harvest.states[:, chosen], tokens[:, chosen], guidance, generator)
     backbone.begin(backbone.encode([rollout.prompt for rollout in rollouts], guided=guidance != 1))
     fed = backbone.grid.size - 1
     backbone.forward(tokens[:, :fed])
@@ -66,15 +66,13 @@ def _places(grid: Grid, count: int, generator: torch.Generator) -> Int[Tensor, "
 
 def _others(
     backbone: Backbone,
-    harvest: Harvest,
-    tokens: Int[Tensor, "N P"],
-    places: Int[Tensor, " K"],
+    states: Float[Tensor, "GN K D"],
+    standing: Int[Tensor, "N K"],
     guidance: float,
     generator: torch.Generator,
 ) -> Int[Tensor, "N K"]:
-    """Draws another token at each place, by the law there without the token that stands there."""
-    states: Float[Tensor, "GN K D"] = harvest.states[:, places]
-    law = Warp(Sampling(guidance=guidance))(backbone.head(states), len(states) // len(tokens))
+    """Draws a token for each place by the law there, but for the one that stands there."""
+    law = Warp(Sampling(guidance=guidance))(backbone.head(states), len(states) // len(standing))
     # A law with all its mass on one token still has to give another one.
-    law = law.clamp_min(torch.finfo(law.dtype).tiny).scatter(2, tokens[:, places][..., None], 0)
+    law = law.clamp_min(torch.finfo(law.dtype).tiny).scatter(2, standing[..., None], 0)
     return sample(law, torch.rand(law.shape[:2], generator=generator, dtype=torch.float64).to(law.device))

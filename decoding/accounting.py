@@ -1,6 +1,7 @@
 """How many forwards an image takes, in closed form: the promise that the engine's counter is held to."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 
 from backbones.contract import Grid
@@ -19,6 +20,9 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reac
     first-row block, r_h rounds there, b rounds and i staged rounds below, k rows a block:
 
         1 + ceil((W-1)/B) (r_h+1) + ceil((H-1)/k) (b+i+1)
+
+    Rows that share forwards leave the last commit out: below the first row there are (H-1) b of them when
+    they are fused, H-1 + b-1 in a pipeline.
 
     With the bonus token the first row has ceil(W/(B+1)) blocks. A block that turns out to hold no draft
     (one exact token) skips its rounds. 1-D multi-token prediction counts as one long first row.
@@ -42,7 +46,8 @@ def expected_forwards(grid: Grid, name: str, options: Mapping[str, object], reac
         return 1 + _first_row(Grid(rows=1, cols=grid.size), parse_options(name, options), reach)
     if name == "ssd":
         parsed: SSDOptions = parse_options(name, options)
-        return 1 + _first_row(grid, parsed.first_row, reach) + _rows_below(grid, parsed)
+        if not (parsed.early_stop or parsed.adaptive != "none"):
+            return _ssd(grid, parsed, reach)
     if name == "zipar":
         rows: ZipAROptions = parse_options(name, options)
         if not rows.adaptive:
@@ -63,6 +68,19 @@ def forward_bounds(grid: Grid, name: str, options: Mapping[str, object], reach: 
     """
     if isinstance(parsed := parse_options(name, options), SSDExactOptions | JacobiOptions | PACOptions):
         return 1 + ceil((grid.size - 1) / parsed.window), grid.size
+    if isinstance(parsed, SSDOptions):
+        # A block that stops early takes one forward, an adaptive one a round and its commit.
+        rounds = 0 if parsed.early_stop else min(1, parsed.rounds)
+        first = 0 if parsed.early_stop else min(1, parsed.first_row.rounds)
+        staged = 0 if parsed.early_stop else min(1, parsed.staged_rounds)
+        shortest = replace(
+            parsed,
+            rounds=max(rounds, parsed.schedule != "rows"),
+            staged_rounds=staged,
+            first_row=replace(parsed.first_row, rounds=first),
+        )
+        fixed = not (parsed.early_stop or parsed.adaptive != "none")
+        return _ssd(grid, parsed if fixed else shortest, reach), _ssd(grid, parsed, reach)
     if isinstance(parsed, MTPStrictOptions | EagleOptions):
         drafted = parsed.depth if isinstance(parsed, EagleOptions) else parsed.block or reach
         return 1 + ceil((grid.size - 1) / (drafted + 1)), grid.size
@@ -85,6 +103,17 @@ def _first_row(grid: Grid, options: FirstRow, reach: int) -> int:
         blocks = max(1, ceil((grid.cols - 1) / block))
         bare = grid.cols == 1
     return blocks * (options.rounds + 1) - bare * options.rounds
+
+
+def _ssd(grid: Grid, options: SSDOptions, reach: int) -> int:
+    first, below = 1 + _first_row(grid, options.first_row, reach), grid.rows - 1
+    match options.schedule:
+        case "fused":
+            return first + below * options.rounds
+        case "pipeline":
+            return first + (below + options.rounds - 1 if below else 0)
+        case _:
+            return first + _rows_below(grid, options)
 
 
 def _rows_below(grid: Grid, options: SSDOptions) -> int:

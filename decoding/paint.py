@@ -70,7 +70,8 @@ def paint(
     require_writable(out)
     if not backbone.paints:
         raise RowcastError(
-            f"expected weights that turn tokens into pixels, found none for {backbone.name}: pass model.pixels"
+            f"expected weights that turn tokens into pixels, found none for {backbone.name}: "
+            "pass model.pixels"
         )
     total, most = len(prompts) * images, MOST_PIXELS // size**2
     if total > most:

@@ -102,6 +102,7 @@ class HeadBank(PredictorBank):
         horizontal: int = 5,
         vertical: int = 1,
         hidden: float = 1.0,
+        *,
         correction: float = 0.0,
         law_weight: float = 0.3,
     ) -> None:

@@ -1,9 +1,10 @@
 """The correction head: what a state becomes when the token right before it turns out to be another.
 
-Jacobi-type decoding judges all drafts of a window at once, each in the context of the others. Where a draft is
-replaced, the law of its right neighbour, computed beside the old token, is out of date until the next forward.
-On the pocket model that is where most of the later rejections come from. The head brings the neighbour's state
-up to date without a forward; it learns from siblings, two tokens for one place with the states after each.
+Jacobi-type decoding judges all drafts of a window at once, each in the context of the others. Where a draft
+is replaced, the law of its right neighbour, computed beside the old token, is out of date until the next
+forward. On the pocket model most of the later rejections come from there. The head brings the neighbour's
+state up to date without a forward; it learns from siblings, two tokens for one place with the states after
+each.
 """
 
 import torch
@@ -16,7 +17,7 @@ from heads.loss import law_loss
 
 
 class Correction(nn.Module):
-    """`s + SwiGLU([RMSNorm(s) ; RMSNorm(b) ; RMSNorm(old) ; RMSNorm(new)])`, without biases.
+    """`s + SwiGLU([RMSNorm(s) ; RMSNorm(b) ; RMSNorm(old) ; RMSNorm(new)])`, without biases and scales.
 
     The layer reads all of its inputs at full width: mixed down to one width first, as a predictor does it, it
     corrected much less. An untrained head returns the state unchanged.
@@ -28,9 +29,8 @@ class Correction(nn.Module):
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.norms = nn.ModuleList([nn.RMSNorm(width, eps=1e-6) for _ in range(4)])
-        self.gate = nn.Linear(4 * width, hidden, bias=False)
-        self.up = nn.Linear(4 * width, hidden, bias=False)
+        # Gate and values in one product: a call has few rows, so that its cost is in the number of products.
+        self.read = nn.Linear(4 * width, 2 * hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
         with torch.no_grad():
             self.down.weight.zero_()
@@ -50,14 +50,15 @@ class Correction(nn.Module):
             old: embedding of the token that the state leans on.
             new: embedding of the token that replaces it.
         """
-        dtype = self.gate.weight.dtype
-        inputs = [part.to(dtype) for part in (state, before, old, new)]
-        read = torch.cat([norm(part) for norm, part in zip(self.norms, inputs, strict=True)], -1)
-        return inputs[0] + self.down(functional.silu(self.gate(read)) * self.up(read))
+        dtype = self.read.weight.dtype
+        inputs = torch.stack([part.to(dtype) for part in (state, before, old, new)], -2)
+        normed = functional.rms_norm(inputs, inputs.shape[-1:], eps=1e-6)
+        gate, values = self.read(normed.flatten(-2)).chunk(2, -1)
+        return inputs[..., 0, :] + self.down(functional.silu(gate) * values)
 
 
 def correction_losses(head: Correction, lesson: Lesson) -> dict[str, Float[Tensor, ""]]:
-    """`correction`: Smooth-L1 (beta 1) to the true state; `correction law`: cross-entropy of its law, in nats.
+    """`correction`: Smooth-L1 (beta 1) to the true state; `correction law`: cross-entropy of laws, in nats.
 
     Every pair of siblings teaches twice, from the one token to the other and back.
 

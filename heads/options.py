@@ -23,7 +23,7 @@ class SSDHeads:
     correction: float = field(default=2.0, metadata=within(0, 64))
     """Width of the correction head's SwiGLU layer, in widths of the backbone; 0: no such head."""
     law_weight: float = field(default=0.3, metadata=within(0, 1000))
-    """Of the correction's cross-entropy to the backbone's laws, beside a weight of 1 for each head's states."""
+    """Of the correction's cross-entropy to the backbone's laws, beside a weight of 1 for its states."""
 
 
 @dataclass(frozen=True, kw_only=True)

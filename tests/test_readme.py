@@ -9,22 +9,40 @@ from hydra import compose, initialize_config_dir
 
 from backbones.errors import RowcastError
 from conf.check import FOLDER, typed
-from conf.schema import DataJob, DecodingJob, EvalJob, TrainJob
+from conf.schema import (
+    BackboneJob,
+    DataJob,
+    DecodingJob,
+    EvalJob,
+    InspectJob,
+    PublishJob,
+    TrainJob,
+    VerifyJob,
+)
 from conf.words import prepare
 
 pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-JOBS = {"train": TrainJob, "data": DataJob, "decoding": DecodingJob, "eval": EvalJob}
-COMMANDS = sorted(set(re.findall(r"python -m ((?:train|data|decoding|eval)\b[^`#\n&|]*)", README)))
+JOBS = {
+    "train": ("train", TrainJob),
+    "data": ("data", DataJob),
+    "decoding": ("decoding", DecodingJob),
+    "eval": ("eval", EvalJob),
+    "backbones check": ("backbones", BackboneJob),
+    "checkpoints publish": ("publish", PublishJob),
+    "checkpoints inspect": ("inspect", InspectJob),
+    "checkpoints verify": ("verify", VerifyJob),
+}
+COMMANDS = sorted(set(re.findall(rf"python -m ((?:{'|'.join(JOBS)})(?: [^`#\n&|]*|(?=[`\n])))", README)))
 OPTIONS = sorted(set(re.findall(r"`((?:decoder|trainer|model)[=.][^`]+)`", README)))
 
 
 def check(program: str, words: list[str]) -> None:
-    schema = JOBS[program]
+    config, schema = JOBS[program]
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        typed(compose(program, prepare(words, program, schema)), schema)
+        typed(compose(config, prepare(words, config, schema)), schema)
 
 
 def test_there_is_something_to_check():
@@ -34,8 +52,8 @@ def test_there_is_something_to_check():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_accepted(command):
-    program, *words = shlex.split(command)
-    check(program, words)
+    program = next(program for program in JOBS if command.startswith(program))
+    check(program, shlex.split(command.removeprefix(program)))
 
 
 @pytest.mark.parametrize("options", OPTIONS)

@@ -9,6 +9,16 @@ from conf.launch import launch
 from conf.schema import EvalJob, TrainJob
 
 
+def benchmark_prompts(job: TrainJob) -> str | None:
+    """The prompts file of the benchmark: its own, else the rollouts', else none for the model's list.
+
+    A model with a judge is benchmarked on its own list, since other words may be beyond the judge.
+    """
+    from eval.job import can_judge
+
+    return job.benchmark.prompts or (None if can_judge(job.model.name) else job.rollouts.prompts)
+
+
 def main(job: TrainJob) -> None:
     """Runs the job; heavy libraries are imported here, so that `--help` and mistakes answer at once."""
     import json
@@ -17,7 +27,7 @@ def main(job: TrainJob) -> None:
 
     from checkpoints.bundle import attach_results
     from eval.job import check, run
-    from train.job import benchmark_prompts, heading, train
+    from train.job import heading, train
     from train.run import BENCHMARK, HEADS
 
     folder = Path(job.folder)
@@ -28,8 +38,8 @@ def main(job: TrainJob) -> None:
         heads=str(folder / HEADS),
         folder=str(folder / BENCHMARK),
     )
-    check(benchmark)
-    if train(job) is None:
+    _, prompts = check(benchmark)
+    if train(job, prompts[: max(job.benchmark.images, job.benchmark.quality_images)]) is None:
         return
     heading(4, f"benchmark: {benchmark.folder}")
     report = run(benchmark, program="train")

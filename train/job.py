@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,12 @@ PAINTERS = {"ssd": ("ssd", "ssd_r0"), "mtp": ("mtp_strict", "mtp"), "eagle": ("e
 CHECKED_IMAGES = 4
 
 
-def train(job: TrainJob) -> Path | None:
+def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
     """Makes rollouts, trains heads on them and writes a bundle.
+
+    Args:
+        job: the options.
+        later: prompts that the benchmark will need; one that the model can't take is refused here.
 
     Returns:
         The bundle's folder; none in the processes of a distributed run that only help to train.
@@ -56,6 +60,8 @@ def train(job: TrainJob) -> Path | None:
     with run.occupied(folder):
         run.resume_point(folder, job.resume)  # refused here rather than after hours of sampling
         parts = _parts(job)
+        for prompt in dict.fromkeys(later):
+            parts.backbone.encode([prompt])
         heading(1, f"rollouts: {job.rollouts.images} images in {job.rollouts.folder}")
         rollouts = _rollouts(job, parts)
         contract = _contract(job, rollouts)
@@ -73,16 +79,6 @@ def train(job: TrainJob) -> Path | None:
 def heading(number: int, title: str) -> None:
     """Prints the heading of a phase."""
     print(f"\n{number}/{PHASES} {title}", flush=True)
-
-
-def benchmark_prompts(job: TrainJob) -> str | None:
-    """The prompts file of the benchmark at the end: its own, none for the model's list, or the rollouts'."""
-    if job.benchmark.prompts is None and job.rollouts.prompts is not None:
-        try:
-            rollout_prompts(job.model.name)
-        except RowcastError:  # this model has no list
-            return job.rollouts.prompts
-    return job.benchmark.prompts
 
 
 def _quieten() -> None:

@@ -28,12 +28,11 @@ def correct(session: Session, heads: HeadBank, judged: Int[Tensor, "N P"], passe
     inside = torch.arange(first, session.end, device=judged.device)
     inside = inside[inside % session.grid.cols > 0]
     for _ in range(passes if len(inside) else 0):
-        u = session.uniform(2 * len(inside)).unflatten(1, (2, -1))
         places, replaced = inside, session.tokens[:, inside - 1] != judged[:, inside - 1]
         if backbone.device.type == "cpu":
             # To look costs nothing here and saves work; an accelerator would have to be waited for.
             some = replaced.any(0)
-            places, replaced, u = inside[some], replaced[:, some], u[:, :, some]
+            places, replaced = inside[some], replaced[:, some]
             if not len(places):
                 return
         left, branches = places - 1, (session.branches, 1, 1)
@@ -51,7 +50,8 @@ def correct(session: Session, heads: HeadBank, judged: Int[Tensor, "N P"], passe
             order=places[None] - first,
             age=torch.zeros_like(places)[None],
         )
-        tokens = _RULE.repair(drafts, _RULE.accept(drafts, u[:, 0]), u[:, 1])
+        u_accept, u_draw = session.uniform(2 * len(places)).chunk(2, 1)
+        tokens = _RULE.repair(drafts, _RULE.accept(drafts, u_accept), u_draw)
         judged = session.tokens.clone()
         session.tokens[:, places] = torch.where(replaced, tokens, drafts.tokens)
         session.q[:, places - first] = torch.where(replaced[..., None], drafts.p, drafts.q)

@@ -1,7 +1,8 @@
 """The schedule of Spatially Speculative Decoding: every forward of an image, known before the first.
 
 The rounds are fixed (arXiv 2606.20543, section on decoding), so which positions are drafted, judged, fed and
-kept depends on the grid and the options alone. Positions are raster indices.
+kept depends on the grid and the options alone; a decoder that stops early leaves steps out. Positions are
+raster indices.
 """
 
 from collections.abc import Iterator
@@ -26,12 +27,17 @@ class Step:
     """Then tokens before this one are final; the rest of the block is judged by the forward."""
     cached: int
     """Tokens that stay in the cache after the forward."""
+    repeats: int = 0
+    """How many of the next steps are further rounds over the same drafts."""
+    left: int = 0
+    """How many of the next steps belong to the same block."""
 
 
 @lru_cache(maxsize=64)
 def schedule(grid: Grid, options: SSDOptions) -> tuple[Step, ...]:
-    """The forwards after the prefill, in order."""
-    return (*_first_row(grid, options.first_row), *_rows_below(grid, options))
+    """The forwards after the prefill, in order. What was drafted is final after the last one."""
+    below = _rows_below if options.schedule == "rows" else _overlapping_rows
+    return (*_first_row(grid, options.first_row), *below(grid, options))
 
 
 def _first_row(grid: Grid, options: FirstRow) -> Iterator[Step]:
@@ -79,6 +85,24 @@ def _rows_below(grid: Grid, options: SSDOptions) -> Iterator[Step]:
         yield from steps[1:]
 
 
+def _overlapping_rows(grid: Grid, options: SSDOptions) -> Iterator[Step]:
+    """Rows whose commits ride along with forwards of the rows below, from whose provisional states they come.
+
+    Fused, a row is fed for the last time in the first round of the next one. In a pipeline a row is drafted
+    every forward, so that as many rows are refined together as there are rounds. The last row needs no
+    commit, as nothing leans on its states. Column 0 is drafted like the others: its exact law comes late.
+    """
+    apart = 1 if options.schedule == "pipeline" else options.rounds
+    for forward in range((grid.rows - 2) * apart + options.rounds if grid.rows > 1 else 0):
+        row, place = divmod(forward, apart)
+        start = row * grid.cols
+        drafts = place == 0 and row < grid.rows - 1
+        source = Source(offset=Offset(down=1, right=0), start=start, stop=start + grid.cols)
+        oldest = max(1, (forward - options.rounds) // apart + 2) * grid.cols
+        rest = options.rounds - 1 - place if apart > 1 else 0
+        yield Step(sources=(source,) * drafts, final=oldest, cached=oldest, repeats=rest, left=rest)
+
+
 def _refine(start: int, first: int, end: int, rounds: int, *, middle: int = 0, staged: int = 0) -> list[Step]:
     """Rounds over the drafts `first..end` of a block that begins at `start`, then its commit forward.
 
@@ -89,7 +113,10 @@ def _refine(start: int, first: int, end: int, rounds: int, *, middle: int = 0, s
     if first == end:
         return [commit]
     return [
-        *[Step(final=first, cached=start)] * rounds,
-        *[Step(final=middle, cached=middle)] * staged,
+        *(
+            Step(final=first, cached=start, repeats=rest, left=rest + staged + 1)
+            for rest in reversed(range(rounds))
+        ),
+        *(Step(final=middle, cached=middle, repeats=rest, left=rest + 1) for rest in reversed(range(staged))),
         commit,
     ]

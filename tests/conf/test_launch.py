@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from backbones.errors import RowcastError
 from backbones.registry import FAMILIES
+from conf.launch import help_text
 
 pytestmark = pytest.mark.integration
 
@@ -84,3 +86,9 @@ def test_hydra_leaves_no_folders(tmp_path):
     assert done.returncode == 2
     # The job made its own folder and Hydra none beside it.
     assert {path.name for path in tmp_path.rglob("*")} <= {"outputs", "pocket", "train", ".lock"}
+
+
+def test_help_shows_the_model_that_is_chosen():
+    assert "name: lumina" in help_text("train", ["+model=lumina", "--help"])
+    with pytest.raises(RowcastError, match="unknown model 'lumiere': choose model= one of"):
+        help_text("train", ["model=lumiere"])

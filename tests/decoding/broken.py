@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import torch
 
+from decoding.methods.correct import correct
 from decoding.methods.jacobi import Jacobi, clocks
 from decoding.methods.ssd import SSD
 from decoding.methods.ssd_exact import SSDExact
+from decoding.methods.window import Window
 
 
 def unshifted(session, step):
@@ -51,6 +53,28 @@ class KeptLaws(SSDExact):
     def commit(self, session, changed):
         session.q = torch.where(self.accepted[..., None], self.before, session.q)
         return super().commit(session, changed)
+
+
+class CorrectedWithOldLaws(SSDExact):
+    """Corrected drafts still count as drawn from the law before the correction."""
+
+    def advance(self, session, clock):
+        judged = session.tokens.clone()
+        Window.advance(self, session, clock)
+        before = session.q.clone()
+        correct(session, self.heads, judged, self.corrections)
+        session.q = before
+
+
+class CorrectedInName(SSDExact):
+    """Drafts are not redrawn, though they count as drawn from the corrected law."""
+
+    def advance(self, session, clock):
+        judged = session.tokens.clone()
+        Window.advance(self, session, clock)
+        before = session.tokens.clone()
+        correct(session, self.heads, judged, self.corrections)
+        session.tokens = before
 
 
 class Hasty:

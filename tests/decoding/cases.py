@@ -59,5 +59,6 @@ class Case:
     def ssd(self, kind=SSD, **options):
         return kind(parse_options("ssd", options), self.bank)
 
-    def exact(self, kind=SSDExact, **options):
-        return kind(parse_options("ssd_exact", options), self.bank)
+    def exact(self, kind=SSDExact, correction=0.0, **options):
+        bank = random_bank(self.backbone.width, correction=correction) if correction else self.bank
+        return kind(parse_options("ssd_exact", options), bank)

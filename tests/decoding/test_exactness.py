@@ -9,7 +9,15 @@ import pytest
 from decoding import advance
 from decoding.methods import build_method
 from tests.backbones.tiny import tiny_backbone
-from tests.decoding.broken import FrozenTokens, HastyCommit, KeptLaws, StaleLaws, unshifted
+from tests.decoding.broken import (
+    CorrectedInName,
+    CorrectedWithOldLaws,
+    FrozenTokens,
+    HastyCommit,
+    KeptLaws,
+    StaleLaws,
+    unshifted,
+)
 from tests.decoding.cases import LEAST, Case
 from tests.decoding.tables import TableBackbone
 
@@ -52,6 +60,12 @@ def table():
     return Case(TableBackbone(2, 2, 3), temperature=1.5)
 
 
+@pytest.fixture(scope="module")
+def line_table():
+    """One row of four tokens, where a replaced token has neighbours to correct."""
+    return Case(TableBackbone(1, 4, 3), temperature=1.0)
+
+
 def test_autoregression_is_exact(square, line):
     method = build_method("ar", {}, None)
     assert square.p_value(method) > LEAST
@@ -91,7 +105,18 @@ def test_control_laws_without_the_shift(line, monkeypatch):
 
 @pytest.mark.parametrize("window", [2, 4])
 def test_ssd_exact_is_exact(table, window):
-    assert table.p_value(table.exact(window=window)) > LEAST
+    assert table.p_value(table.exact(window=window, corrections=0)) > LEAST
+
+
+@pytest.mark.parametrize("correction", [0.0, 2.0])
+def test_corrected_drafts_keep_the_law(line_table, correction):
+    """With laws far from the true ones: a random correction head, and the difference of a random h+1."""
+    assert line_table.p_value(line_table.exact(correction=correction, corrections=3)) > LEAST
+
+
+@pytest.mark.parametrize("kind", [CorrectedWithOldLaws, CorrectedInName])
+def test_control_corrected_drafts_with_a_wrong_law(line_table, kind):
+    assert line_table.p_value(line_table.exact(kind, correction=2.0), 2_000) < LEAST
 
 
 def test_ssd_exact_on_a_trunk_is_exact(square):

@@ -116,7 +116,7 @@ def test_defaults_are_the_best_setting_of_the_paper():
         ("ssd", {"first_row": {"bonus_token": 1}}, "bonus_token: expected bool, found 1"),
         ("ssd_exact", {"window": 0}, "decoder.window: expected 1 to 1000000000, found 0"),
         ("ssd_exact", {"window": "9"}, "decoder.window: expected int, found '9'"),
-        ("ssd_exact", {"rounds": 2}, "unknown option decoder.rounds: did you mean decoder.window"),
+        ("ssd_exact", {"rounds": 2}, "unknown option decoder.rounds: did you mean decoder.corrections"),
         ("ssd", {"rows": 2}, "decoder.rows 1 to 1, found 2.*heads.vertical=2"),
     ],
 )

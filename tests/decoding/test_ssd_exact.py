@@ -149,7 +149,7 @@ def test_a_draft_left_in_the_cache_shows_in_the_states():
 
 def test_one_forward_and_at_most_one_call_of_each_head_a_step():
     backbone = tiny_backbone(6, 4)
-    trace = run(backbone, exact(backbone, 9)).trace
+    trace = run(backbone, exact(backbone, 9, corrections=0)).trace
     steps = trace.forwards - 1
     assert 0 < trace.head_calls <= steps + 2 * 3, "v+1 once a step, h+1 to h+3 while row 0 is painted"
     assert trace.fed <= 9 * steps

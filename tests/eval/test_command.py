@@ -70,7 +70,18 @@ def test_bad_input_says_what_is_wrong_before_anything_is_painted(given, change, 
     whole = {"decoders": ["ar", "ssd"], "prompts": None, "heads": str(given["heads"]), **change}
     heads = whole.pop("heads")
     benchmark = Benchmark(**whole, images=1, quality_images=0, warm_up=0, seed=0, quality_batch=1)
-    model = Model("pocket", str(given["model.path"]), None, "float32", "cpu")
+    model = Model(
+        name="pocket",
+        device="cpu",
+        dtype="float32",
+        path=str(given["model.path"]),
+        revision=None,
+        weights="published",
+        size=None,
+        tokenizer=None,
+        pixels=None,
+        text_encoder=None,
+    )
     unset = SamplingOverrides(guidance=None, temperature=None, top_k=None, top_p=None)
     folder = given["folder"].with_name("unused")
     with pytest.raises(RowcastError, match=expected):

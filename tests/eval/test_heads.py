@@ -36,9 +36,9 @@ def test_without_a_drafting_decoder_no_bundle_is_looked_at():
 
 
 def test_what_is_missing_or_twice_is_named(folder):
-    with pytest.raises(RowcastError, match=r"eagle heads for decoder rival, found ssd heads in .*heads=eagle"):
+    with pytest.raises(RowcastError, match="eagle heads for decoder rival, found ssd heads in "):
         find_bundles([folder], {"ar": "ar", "rival": "eagle"})
-    with pytest.raises(RowcastError, match="one bundle of ssd heads, found .* and .*: leave one"):
+    with pytest.raises(RowcastError, match=r"one bundle of ssd heads, found .* and .*: leave one"):
         find_bundles([folder, folder], {"fast": "ssd"})
     with pytest.raises(RowcastError, match="head bundle in nowhere"):
         find_bundles("nowhere", {"fast": "ssd"})

@@ -82,7 +82,14 @@ def test_impossible_banks_are_refused(options, message):
 
 def test_banks_say_what_they_are():
     assert HeadBank(4, horizontal=1, vertical=2).labels == ("h+1", "v+1", "v+2")
-    assert HeadBank(4, 1, 2, 1.5).facts == {"name": "ssd", "horizontal": 1, "vertical": 2, "hidden": 1.5}
+    assert HeadBank(4, 1, 2, 1.5, correction=0.5, law_weight=0.1).facts == {
+        "name": "ssd",
+        "horizontal": 1,
+        "vertical": 2,
+        "hidden": 1.5,
+        "correction": 0.5,
+        "law_weight": 0.1,
+    }
     bank = MTPBank(4, ahead=2)
     assert bank.labels == ("t+1", "t+2")
     assert bank.facts == {"name": "mtp", "ahead": 2, "hidden": 1.0}

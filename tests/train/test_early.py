@@ -5,8 +5,7 @@ import pytest
 from backbones.errors import RowcastError
 from tests.train.session import job
 from train import run
-from train.__main__ import main
-from train.job import benchmark_prompts
+from train.__main__ import benchmark_prompts, main
 
 pytestmark = pytest.mark.unit
 
@@ -58,7 +57,7 @@ def test_starting_anew_leaves_a_live_run_alone(tmp_path):
 
 
 def test_prompts_of_the_benchmark(tmp_path, prompts):
-    """Those of the rollouts may be beyond the judge, so they are taken only if the model has none."""
+    """Those of the rollouts may be beyond the judge of a model that has one."""
     given = f"rollouts.prompts={prompts}"
     assert benchmark_prompts(job(tmp_path, given)) is None
     assert benchmark_prompts(job(tmp_path, given, "model=janus")) == str(prompts)

@@ -1,4 +1,4 @@
-"""The whole job on a tiny checkpoint of every model family, by the command that a user of the real one types."""
+"""The whole job on a tiny checkpoint of every model family, by the command for the real one."""
 
 import json
 
@@ -27,9 +27,10 @@ def test_the_job_runs_to_its_end(name, tmp_path):
     words = [f"model.{option}={value}" for option, value in SUBJECTS[name].write(checkpoint).items()]
     # One token a byte: the model's own prompts are too long for a tiny context.
     prompts.write_text("\n".join(SUBJECTS[name].prompts))
-    words += [f"rollouts.prompts={prompts}", f"benchmark.prompts={prompts}"]
+    words.append(f"rollouts.prompts={prompts}")
     status, output = finish(start(tmp_path, f"+model={name}", *words, *OPTIONS))
     assert status == 0, output[-3000:]
+    assert "0 trained    bfloat16, frozen" in output
     assert "4/4 benchmark" in output
     facts = read_config(tmp_path / "train/heads").backbone
     assert (facts.name, facts.dtype) == (name, "bfloat16")

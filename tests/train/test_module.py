@@ -157,7 +157,7 @@ class TestFit:
         last = fit(job(tmp_path, "trainer.steps=4"), parts(), images)
         assert fit(job(tmp_path, "trainer.steps=4"), parts(), images) == last
         with pytest.raises(RowcastError, match="found: None in place of"):
-            saving.check_fits(last, HeadBank(32, horizontal=3, vertical=2).state_dict())
+            saving.check_fits(last, HeadBank(32, horizontal=3, vertical=2, correction=2.0).state_dict())
         torch.save({"state_dict": parts().bank.state_dict()}, last)
         with pytest.raises(RowcastError, match="no loops or lr_schedulers"):
             fit(job(tmp_path, "trainer.steps=4"), parts(), images)
