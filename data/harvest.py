@@ -7,12 +7,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from backbones.contract import Backbone
+from backbones.contract import Backbone, Prompt
 from backbones.errors import RowcastError
 from data.shards import Rollout, check_tokens
 
 TOLERANCES = {torch.float32: (1e-3, 0.99), torch.bfloat16: (5e-2, 0.9), torch.float16: (2e-2, 0.9)}
 """dtype -> (largest error as a part of the largest logit, least top-1 agreement)."""
+BLOCK = 256
+"""Tokens fed at a time where a session is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +39,17 @@ class HarvestCheck:
     """Part of the positions with the same most likely code."""
 
 
-def harvest(backbone: Backbone, rollouts: Sequence[Rollout], guided: bool = True) -> Harvest:
+def harvest(
+    backbone: Backbone, rollouts: Sequence[Rollout], guided: bool = True, *, session: bool = False
+) -> Harvest:
     """States and embeddings of whole images.
 
     Args:
         backbone: The frozen model that the images were sampled from.
         rollouts: N images.
         guided: Whether the unconditional branch is harvested too (G = 2).
+        session: Whether to feed the images into a session that stays open, with all tokens but the last, so
+            that more can be asked of them.
 
     Raises:
         RowcastError: if an image's tokens are not this backbone's, or a state is not finite.
@@ -51,7 +57,7 @@ def harvest(backbone: Backbone, rollouts: Sequence[Rollout], guided: bool = True
     tokens = _tokens(backbone, rollouts)
     with torch.no_grad():
         prompt = backbone.encode([rollout.prompt for rollout in rollouts], guided)
-        states = backbone.states(prompt, tokens)
+        states = _walk(backbone, prompt, tokens) if session else backbone.states(prompt, tokens)
         embeddings = backbone.embed(tokens)
     finite = states.isfinite().flatten(1).all(1)
     if not finite.all():
@@ -103,6 +109,13 @@ def check_harvest(
             f"and {check.agreement:.1%}: {backbone.name} taps or pads its states wrongly, run its tests"
         )
     return check
+
+
+def _walk(backbone: Backbone, prompt: Prompt, tokens: Int[Tensor, "N P"]) -> Float[Tensor, "GN P D"]:
+    """States of whole images by a session, in blocks whose logits fit into memory."""
+    parts = [backbone.begin(prompt).hidden]
+    parts += [backbone.forward(block).hidden for block in tokens[:, :-1].split(BLOCK, dim=1)]
+    return torch.cat(parts, 1)
 
 
 def _tokens(backbone: Backbone, rollouts: Sequence[Rollout]) -> Int[Tensor, "N P"]:

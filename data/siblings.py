@@ -13,7 +13,7 @@ from decoding.kernel import sample
 from decoding.warp import Warp
 from heads.contract import Siblings
 
-PLACES = 128
+PLACES = 64
 """Places an image, at most: what a step costs more by them must stay small beside a whole image."""
 
 
@@ -27,10 +27,10 @@ def harvest_siblings(
     generator: torch.Generator,
     places: int = PLACES,
 ) -> Siblings:
-    """Feeds whole images once more, and beside them one other token at each of some places.
+    """Feeds one other token at each of some places, beside whole images that are in an open session.
 
     Args:
-        backbone: the frozen model; its open session, if any, is replaced.
+        backbone: the frozen model, as `harvest` with `session` has left it.
         rollouts: N images.
         harvest: their states.
         guidance: the other tokens are drawn by the law of this guidance.
@@ -43,9 +43,7 @@ def harvest_siblings(
     tokens = torch.stack([rollout.tokens for rollout in rollouts]).to(backbone.device)
     chosen = _places(backbone.grid, places, generator)
     others = _others(backbone, harvest.states[:, chosen], tokens[:, chosen], guidance, generator)
-    backbone.begin(backbone.encode([rollout.prompt for rollout in rollouts], guided=guidance != 1))
-    fed = backbone.grid.size - 1
-    backbone.forward(tokens[:, :fed])
+    fed = backbone.length
     # Each other token sees what the one in its place sees, and itself.
     sees = torch.zeros(len(chosen), fed + len(chosen), dtype=torch.bool)
     sees[:, :fed] = torch.arange(fed) < chosen[:, None]

@@ -80,7 +80,9 @@ class HeadTraining(LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Float[Tensor, ""]:
         # The backbone computes in its own dtype, whatever the precision of the heads.
         with torch.autocast(self.device.type, enabled=False):
-            data = harvest(self.backbone, batch.rollouts, self._guidance != 1)
+            data = harvest(
+                self.backbone, batch.rollouts, self._guidance != 1, session=self.bank.reads_siblings
+            )
             lesson = self._lesson(batch.rollouts, data)
         losses = self.bank.losses(lesson)
         self._require_finite(losses, batch.rollouts)

@@ -25,14 +25,17 @@ def correct(session: Session, heads: HeadBank, judged: Int[Tensor, "N P"], passe
         passes: head calls at most.
     """
     first, backbone = session.committed, session.backbone
-    inside = torch.arange(first, session.end, device=judged.device)
-    inside = inside[inside % session.grid.cols > 0]
-    for _ in range(passes if len(inside) else 0):
-        places, replaced = inside, session.tokens[:, inside - 1] != judged[:, inside - 1]
+    if not (count := numbers(session, first, passes)):
+        return
+    # All at once, needed or not: what an image draws may not depend on its batch.
+    draws = session.uniform(count).unflatten(1, (passes, 2, -1)).unbind(1)
+    inside = torch.tensor(_inside(session, first), device=judged.device)
+    for u in draws:
+        places, mine, replaced = inside, u, session.tokens[:, inside - 1] != judged[:, inside - 1]
         if backbone.device.type == "cpu":
             # To look costs nothing here and saves work; an accelerator would have to be waited for.
             some = replaced.any(0)
-            places, replaced = inside[some], replaced[:, some]
+            places, replaced, mine = inside[some], replaced[:, some], u[:, :, some]
             if not len(places):
                 return
         left, branches = places - 1, (session.branches, 1, 1)
@@ -50,11 +53,20 @@ def correct(session: Session, heads: HeadBank, judged: Int[Tensor, "N P"], passe
             order=places[None] - first,
             age=torch.zeros_like(places)[None],
         )
-        u_accept, u_draw = session.uniform(2 * len(places)).chunk(2, 1)
-        tokens = _RULE.repair(drafts, _RULE.accept(drafts, u_accept), u_draw)
+        tokens = _RULE.repair(drafts, _RULE.accept(drafts, mine[:, 0]), mine[:, 1])
         judged = session.tokens.clone()
         session.tokens[:, places] = torch.where(replaced, tokens, drafts.tokens)
         session.q[:, places - first] = torch.where(replaced[..., None], drafts.p, drafts.q)
         session.states[:, places] = torch.where(
             replaced.repeat(session.branches, 1)[..., None], states, session.states[:, places]
         )
+
+
+def numbers(session: Session, first: int, passes: int) -> int:
+    """Random numbers that the correction of the drafts from `first` on takes."""
+    return 2 * passes * len(_inside(session, first))
+
+
+def _inside(session: Session, first: int) -> list[int]:
+    """The drafts from `first` on that have a left neighbour in their row."""
+    return [place for place in range(first, session.end) if place % session.grid.cols > 0]

@@ -8,7 +8,7 @@ from torch import Tensor
 from backbones.errors import RowcastError
 from decoding.advance import Verdict
 from decoding.clock import Clock
-from decoding.methods.correct import correct
+from decoding.methods.correct import correct, numbers
 from decoding.methods.draft import draft
 from decoding.methods.method import Method
 from decoding.methods.schedule import schedule
@@ -84,8 +84,9 @@ class SSD(Method):
         step = steps[session.steps]
         if self.options.early_stop and step.left and not changed.any():
             # The rounds left out would draw these numbers: with them gone the image stays the same.
-            later = steps[session.steps + 1 : session.steps + 1 + step.left]
-            session.uniform(sum(2 * (session.end - left.final) for left in later))
+            block = steps[session.steps : session.steps + 1 + step.left]
+            session.uniform(sum(2 * (session.end - later.final) for later in block[1:]))
+            session.uniform(sum(numbers(session, later.final, self.options.corrections) for later in block))
             session.steps += step.left
             session.finalise(session.end)
             return session.end

@@ -76,7 +76,7 @@ class SSDOptions:
 class SSDExactOptions:
     """Lossless decoding in a window."""
 
-    window: int = field(default=40, metadata=count(1))
+    window: int = field(default=32, metadata=count(1))
     """Tokens fed a forward: one that is final, the others drafts; 1 is plain autoregression."""
     corrections: int = field(default=2, metadata=count(0, MOST_ROUNDS))
     """Passes of the heads after a forward, which redraw drafts beside replaced tokens; 0: none."""

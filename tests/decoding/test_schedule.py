@@ -141,7 +141,7 @@ def test_a_count_that_depends_on_the_image_is_not_promised():
     grid = Grid(rows=16, cols=16)
     with pytest.raises(RowcastError, match=r"with a fixed count, .*, found ssd_exact"):
         expected_forwards(grid, "ssd_exact", {})
-    assert forward_bounds(grid, "ssd_exact", {}) == (8, 256)
+    assert forward_bounds(grid, "ssd_exact", {}) == (9, 256)
     assert forward_bounds(grid, "ssd", {}) == (52, 52)
 
 
