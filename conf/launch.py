@@ -67,7 +67,10 @@ def help_text(config_name: str, words: Sequence[str] = ()) -> str:
         words: the command line; of a group that it chooses (`model=lumina`), the chosen file is shown.
     """
     sections = []
-    chosen = dict(word.lstrip("+").partition("=")[::2] for word in words if "=" in word)
+    chosen: dict[str, str] = {}
+    for word in words:
+        given, _, value = word.lstrip("+").partition("=")
+        chosen[given] = value
     title, _, body = (FOLDER / f"{config_name}.yaml").read_text().partition("\ndefaults:\n")
     for line in body.splitlines():
         if not line.startswith("  - "):
