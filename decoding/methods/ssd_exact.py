@@ -7,6 +7,7 @@ from decoding.methods.correct import correct
 from decoding.methods.draft import Source, draft
 from decoding.methods.window import Window
 from decoding.options.ssd import SSDExactOptions
+from decoding.rules import build_rule
 from decoding.session import Session
 from heads.bank import HeadBank
 from heads.offsets import Offset
@@ -33,6 +34,8 @@ class SSDExact(Window):
                 "vertical: train with heads.horizontal=5 heads.vertical=1"
             )
         self.heads, self.corrections = heads, options.corrections
+        self.rule = build_rule(options.rule)
+        self.lossless = self.rule.lossless
 
     def advance(self, session: Session, clock: Clock) -> None:
         judged = session.tokens.clone()

@@ -74,9 +74,11 @@ class SSDOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SSDExactOptions:
-    """Lossless decoding in a window."""
+    """Decoding in a window, lossless under the strict rule."""
 
     window: int = field(default=32, metadata=count(1))
     """Tokens fed a forward: one that is final, the others drafts; 1 is plain autoregression."""
     corrections: int = field(default=2, metadata=count(0, MOST_ROUNDS))
     """Passes of the heads after a forward, which redraw drafts beside replaced tokens; 0: none."""
+    rule: RuleOptions = field(default=StrictRule(), metadata=named(RULES))
+    """How drafts are tested."""

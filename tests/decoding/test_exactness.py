@@ -79,6 +79,21 @@ def test_ssd_is_exact_with_as_many_rounds_as_drafts(square, line, tower):
     assert tower.p_value(tower.ssd(rounds=1, rows=2, staged_rounds=2)) > LEAST
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schedule": "fused"},
+        {"schedule": "pipeline"},
+        {"early_stop": True},
+        {"corrections": 2},
+        {"schedule": "pipeline", "corrections": 2},
+    ],
+    ids=str,
+)
+def test_ssd_beyond_the_paper_is_exact_with_as_many_rounds_as_drafts(square, options):
+    assert square.p_value(square.ssd(rounds=4, **options)) > LEAST
+
+
 def test_ssd_with_fewer_rounds_is_not(line, tower):
     assert line.p_value(line.ssd(first_row={"rounds": 1})) < LEAST
     assert tower.p_value(tower.ssd(rounds=0, rows=2)) < LEAST

@@ -18,6 +18,7 @@ from tests.backbones.coordinates import CoordinateBackbone
 from tests.backbones.tiny import tiny_backbone
 from tests.decoding.banks import CoordinateBank, OracleBank, random_bank
 from tests.decoding.broken import CachedDraft, HastyCommit
+from tests.decoding.test_rules import RELAXED, ZERO
 
 pytestmark = pytest.mark.unit
 
@@ -155,6 +156,19 @@ def test_one_forward_and_at_most_one_call_of_each_head_a_step():
     assert trace.fed <= 9 * steps
     examined = trace.changed_map(backbone.grid)
     assert examined[0, 0] == 0, "the first token is exact"
+
+
+@pytest.mark.parametrize("rule", RELAXED)
+def test_a_relaxed_test_makes_it_lossy_and_zero_relaxation_does_not(rule):
+    backbone = tiny_backbone(4, 5)
+    bank = random_bank(backbone.width)
+    strict = build_method("ssd_exact", {"window": 9}, bank)
+    none = build_method("ssd_exact", {"window": 9, "rule": {"name": rule, **ZERO[rule]}}, bank)
+    relaxed = build_method("ssd_exact", {"window": 9, "rule": {"name": rule, **RELAXED[rule]}}, bank)
+    assert (strict.lossless, none.lossless, relaxed.lossless) == (True, True, False)
+    wanted, found = run(backbone, strict), run(backbone, none)
+    assert torch.equal(found.tokens, wanted.tokens)
+    assert found.trace.forwards == wanted.trace.forwards
 
 
 def test_several_images_at_a_time_are_refused():
