@@ -47,5 +47,6 @@ def test_missing_heads_are_one_line_before_anything_is_loaded(tmp_path):
     assert done.returncode == 2
     assert (
         done.stderr
-        == "decoding: expected draft heads for decoder ssd, found none: pass heads=<bundle folder>\n"
+        == "decoding: expected draft heads for decoder ssd, found none: pass heads=<bundle folder> of "
+        "`python -m train heads=ssd`\n"
     )
