@@ -71,13 +71,9 @@ def load(source: Source) -> LlamaGen:
     """
     name, dtype = source.name, source.torch_dtype
     source.refuse("tokenizer", *(["text_encoder"] if name == CLASSES else []))
-    if source.path is None:
-        raise RowcastError(
-            f"expected weights for {name}, found none: pass model.path with a .pt file, here or on the hub, "
-            f"such as {EXAMPLES[name]}"
-        )
-    grid = _grid(source, source.path)
-    path = fetch_file(source.path, source.revision, "model.path")
+    place = source.place(EXAMPLES[name])
+    grid = _grid(source, place)
+    path = fetch_file(place, source.revision, "model.path")
     tensors = read_tensors(path, "model.path")
     shape = Shape.of(tensors, str(path))
     _check_condition(name, tensors, shape.width, path)

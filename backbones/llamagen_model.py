@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -95,39 +96,16 @@ class CaptionLlamaGen(LlamaGen):
     position counts them, so they are left out here.
     """
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        sampling: Sampling,
-        generator: Generator,
-        grid: Grid,
-        vq: JanusVQVAE | None,
-        captions: CaptionReader,
-        projection: nn.Sequential,
-        **encoder: nn.Module,
-    ) -> None:
+    def __init__(self, *, captions: CaptionReader, projection: nn.Sequential, **parts: Any) -> None:
         """Takes the parts over.
 
         Args:
-            name: the model's.
-            sampling: official sampling settings.
-            generator: its conditions are the learned vectors of the unconditional branch, projected.
-            grid: token grid of an image.
-            vq: the image tokenizer, if there is one.
             captions: what reads prompts.
             projection: from features to what the trunk is fed.
-            encoder: the module behind `captions`, if there is one: it moves, and is hashed, with the rest.
+            parts: as `LlamaGen`; the generator's conditions are the learned vectors of the unconditional
+                branch, projected, and a text encoder behind `captions` moves, and is hashed, with the rest.
         """
-        super().__init__(
-            name=name,
-            sampling=sampling,
-            generator=generator,
-            grid=grid,
-            vq=vq,
-            projection=projection,
-            **encoder,
-        )
+        super().__init__(projection=projection, **parts)
         self._captions, self._projection, self._words = captions, projection, captions.words
 
     def prompt_ids(self, prompt: str) -> list[int]:

@@ -172,12 +172,7 @@ def load(source: Source) -> Chameleon:
         RowcastError: if files are missing, broken or of another kind of model, or the size is another.
     """
     source.refuse("text_encoder")
-    if source.path is None:
-        raise RowcastError(
-            f"expected weights for {source.name}, found none: pass model.path with a folder or hub id "
-            f"such as {MEMBERS[source.name].example}"
-        )
-    folder = fetch(source.path, source.revision, FILES)
+    folder = fetch(source.place(MEMBERS[source.name].example), source.revision, FILES)
     require_files(folder, "config.json", "model*.safetensors")
     config = read_config(folder, ChameleonConfig, MEMBERS[source.name].example)
     grid = _grid(source, config)

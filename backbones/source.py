@@ -68,7 +68,7 @@ class Source:
         """`path`, of a model whose weights do not come along.
 
         Args:
-            example: a hub id, for the message.
+            example: what the hub has, for the message.
 
         Raises:
             RowcastError: if it was not given.
@@ -76,7 +76,7 @@ class Source:
         if self.path is None:
             raise RowcastError(
                 f"expected weights for {self.name}, found none: "
-                f"pass model.path with a folder or hub id such as {example}"
+                f"pass model.path, here or on the hub, such as {example}"
             )
         return self.path
 

@@ -17,7 +17,7 @@ def example(text: str) -> Mapping[str, str]:
     return {"example": text}
 
 
-def names(text: str) -> Mapping[str, Rule]:
+def text_or_texts(text: str) -> Mapping[str, Rule]:
     """One text or a list of texts."""
     return rule(
         text,
@@ -89,7 +89,7 @@ class Wandb:
 
 @dataclass
 class Benchmark:
-    decoders: Any = field(metadata=names("all, or a list of names"))
+    decoders: Any = field(metadata=text_or_texts("all, or a list of names"))
     prompts: str | None
     images: int = field(metadata=count(1, 1_000_000))
     quality_images: int = field(metadata=count(0, 1_000_000))
@@ -145,7 +145,7 @@ class EvalJob:
     model: Model
     sampling: SamplingOverrides
     benchmark: Benchmark
-    heads: Any = field(metadata=names("a bundle folder, or a list of them"))
+    heads: Any = field(metadata=text_or_texts("a bundle folder, or a list of them"))
     folder: str
 
 

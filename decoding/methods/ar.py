@@ -3,11 +3,11 @@
 from jaxtyping import Bool
 from torch import Tensor
 
-from decoding.methods.method import Method
+from decoding.methods.method import BlockMethod
 from decoding.session import Session
 
 
-class AR(Method):
+class AR(BlockMethod):
     """The baseline: P forwards, as the prefill emits token 0 and the last token is never fed."""
 
     name = "ar"

@@ -4,11 +4,24 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from decoding.advance import Judge, advance_block
+from decoding.clock import Clock
 from decoding.rules.rule import Drafts, Strict
 from decoding.session import Session
 from heads.bank import HeadBank
 
 _RULE = Strict()
+
+
+def advance_corrected(session: Session, method: Judge, clock: Clock, *, heads: HeadBank, passes: int) -> None:
+    """One step of a block, and the correction of what it left; without passes the step alone."""
+    if not passes:
+        advance_block(session, method, clock)
+        return
+    judged = session.tokens.clone()
+    advance_block(session, method, clock)
+    correct(session, heads, judged, passes)
+    clock.lap("draft")
 
 
 def correct(session: Session, heads: HeadBank, judged: Int[Tensor, "N P"], passes: int) -> None:

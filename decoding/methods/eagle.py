@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor
 
 from decoding.advance_tree import advance_tree
 from decoding.clock import Clock
@@ -52,9 +50,6 @@ class Eagle(Method):
         root = session.cached
         walk = advance_tree(session, clock, tree, tokens, rule=self.rule)
         _record(session, tree, walk.path, root)
-
-    def commit(self, session: Session, changed: Bool[Tensor, "N m"]) -> int:
-        raise NotImplementedError("a tree is no block: advance_tree keeps its path")
 
 
 def _record(session: Session, tree: Tree, path: Sequence[int], root: int) -> None:

@@ -1,4 +1,4 @@
-"""What a decoder decides: four small decisions, the rest is the engine's."""
+"""What a decoder is, and the four small decisions of those whose drafts are one block."""
 
 from abc import ABC, abstractmethod
 
@@ -28,8 +28,15 @@ class Method(ABC):
     def propose(self, session: Session) -> bool:
         """Adds drafts, or finalises tokens, before a forward; False when no forward is needed any more."""
 
+    @abstractmethod
     def advance(self, session: Session, clock: Clock) -> None:
-        """One forward and what follows from it; methods whose drafts are no block have their own."""
+        """One forward and what follows from it."""
+
+
+class BlockMethod(Method):
+    """A decoder that feeds the positions after the cache in one block: `tokens[cached:end]`."""
+
+    def advance(self, session: Session, clock: Clock) -> None:
         advance_block(session, self, clock)
 
     def judge(

@@ -8,7 +8,7 @@ from torch import Tensor
 from backbones.contract import Grid
 from backbones.errors import RowcastError
 from decoding.methods.draft import Source, draft
-from decoding.methods.method import Method
+from decoding.methods.method import BlockMethod
 from decoding.methods.schedule import Step, schedule
 from decoding.methods.window import Window
 from decoding.options.drafters import MTPOptions, MTPStrictOptions
@@ -18,7 +18,7 @@ from heads.bank import MTPBank
 from heads.offsets import Ahead, Offset
 
 
-class MTP(Method):
+class MTP(BlockMethod):
     """Blocks of k drafts, each refined for a fixed number of rounds and final after them.
 
     Not lossless: after r rounds only the first r drafts of a block follow the backbone's law. This is the

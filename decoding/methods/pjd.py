@@ -90,9 +90,6 @@ class PJD(Method):
         )
         _record(session, fronts, accepted, session.tokens[:, places] != drafts.tokens)
 
-    def commit(self, session: Session, changed: Bool[Tensor, "N m"]) -> int:
-        raise NotImplementedError("rows are no block: they keep their own entries")
-
 
 def _fill(session: Session, fronts: Sequence[Front]) -> Float[Tensor, "N m V"]:
     """Draws random codes where no drafts are left from the forward before; returns the laws of all drafts."""

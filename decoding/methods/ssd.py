@@ -8,9 +8,9 @@ from torch import Tensor
 from backbones.errors import RowcastError
 from decoding.advance import Verdict
 from decoding.clock import Clock
-from decoding.methods.correct import correct, numbers
+from decoding.methods.correct import advance_corrected, numbers
 from decoding.methods.draft import draft
-from decoding.methods.method import Method
+from decoding.methods.method import BlockMethod
 from decoding.methods.schedule import schedule
 from decoding.options.ssd import SSDOptions
 from decoding.rules import build_rule
@@ -19,7 +19,7 @@ from decoding.session import Session
 from heads.bank import HeadBank
 
 
-class SSD(Method):
+class SSD(BlockMethod):
     """A fixed number of forwards an image (arXiv 2606.20543), or fewer where rounds may stop early.
 
     Not lossless: after k rounds the first k drafts of a block follow the backbone's law, the later ones
@@ -66,10 +66,7 @@ class SSD(Method):
         return True
 
     def advance(self, session: Session, clock: Clock) -> None:
-        judged = session.tokens.clone()
-        super().advance(session, clock)
-        correct(session, self.heads, judged, self.options.corrections)
-        clock.lap("draft")
+        advance_corrected(session, self, clock, heads=self.heads, passes=self.options.corrections)
 
     def judge(
         self, session: Session, drafts: Drafts, u_accept: Float[Tensor, "N m"], u_draw: Float[Tensor, "N m"]

@@ -3,7 +3,7 @@
 from backbones.contract import Grid
 from backbones.errors import RowcastError
 from decoding.clock import Clock
-from decoding.methods.correct import correct
+from decoding.methods.correct import advance_corrected
 from decoding.methods.draft import Source, draft
 from decoding.methods.window import Window
 from decoding.options.ssd import SSDExactOptions
@@ -38,10 +38,7 @@ class SSDExact(Window):
         self.lossless = self.rule.lossless
 
     def advance(self, session: Session, clock: Clock) -> None:
-        judged = session.tokens.clone()
-        super().advance(session, clock)
-        correct(session, self.heads, judged, self.corrections)
-        clock.lap("draft")
+        advance_corrected(session, self, clock, heads=self.heads, passes=self.corrections)
 
     def extend(self, session: Session, limit: int) -> None:
         sources = draft_sources(session.grid, self.heads.horizontal, session.end, limit)

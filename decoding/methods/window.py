@@ -10,11 +10,11 @@ from abc import abstractmethod
 from jaxtyping import Bool
 from torch import Tensor
 
-from decoding.methods.method import Method
+from decoding.methods.method import BlockMethod
 from decoding.session import Session
 
 
-class Window(Method):
+class Window(BlockMethod):
     """At most as many forwards as autoregression, from the same law; a method says how the window is filled.
 
     Exact because what position j holds depends, given the tokens before it, on randomness of its own: when

@@ -1,6 +1,6 @@
 """ZipAR (arXiv 2412.04062): every row starts before the one above it ends, one token a row and forward."""
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from decoding.advance import record
@@ -73,6 +73,3 @@ class ZipAR(Method):
         if first in waiting:
             session.memory["trial"] = p
         return token, waiting
-
-    def commit(self, session: Session, changed: Bool[Tensor, "N m"]) -> int:
-        raise NotImplementedError("rows are no block: they keep their own entries")

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.backbones.checkpoints.families import SUBJECTS
+from tests.process import run_module
 
 pytestmark = pytest.mark.integration
 
@@ -17,11 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def command(*words, cwd):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-m", "backbones", *words]
-    return subprocess.run(
-        line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    return run_module("backbones", *words, cwd=cwd)
 
 
 def test_the_pocket_model_passes_and_paints(tmp_path):

@@ -98,7 +98,7 @@ def test_other_sizes_are_refused(model, name, size, message):
 @pytest.mark.parametrize(
     ("model", "changes", "message"),
     [
-        ("llamagen_c2i", {"path": None}, r"found none: pass model\.path with .*c2i_B_256\.pt"),
+        ("llamagen_c2i", {"path": None}, r"found none: pass model\.path, .*c2i_B_256\.pt"),
         ("llamagen_c2i", {"text_encoder": "x"}, r"no option model\.text_encoder for model llamagen_c2i"),
         ("llamagen_c2i", {"tokenizer": "x"}, r"no option model\.tokenizer"),
         (

@@ -171,7 +171,7 @@ def test_the_tokenizer_may_lie_elsewhere(copy: dict[str, Any], tmp_path: Path) -
 
 def test_options_are_checked(options: dict[str, Any], tmp_path: Path) -> None:
     refused = {
-        "path": (None, r"expected weights for lumina, found none: pass model\.path .*Lumina-mGPT-7B-768"),
+        "path": (None, r"expected weights for lumina, found none: pass model\.path, .*Lumina-mGPT-7B-768"),
         "size": ("95x64", r"found '95x64': pass model\.size= one of 96x64"),
         "text_encoder": ("t5", r"no option model\.text_encoder"),
         "tokenizer": (str(tmp_path / "nowhere"), r"check model\.tokenizer"),

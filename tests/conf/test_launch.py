@@ -10,6 +10,7 @@ import pytest
 from backbones.errors import RowcastError
 from backbones.registry import FAMILIES
 from conf.launch import help_text
+from tests.process import run_module
 
 pytestmark = pytest.mark.integration
 
@@ -17,14 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def command(*words, program="train"):
-    return subprocess.run(
-        [sys.executable, "-m", program, *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_module(program, *words)
 
 
 MODELS = ", ".join(sorted(FAMILIES))

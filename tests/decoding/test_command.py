@@ -1,12 +1,11 @@
 """`python -m decoding` in processes of its own, on a pocket model with random weights."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
+
+from tests.process import run_module
 
 pytestmark = pytest.mark.integration
 
@@ -14,11 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def command(*words, cwd):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-m", "decoding", *words]
-    return subprocess.run(
-        line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    return run_module("decoding", *words, cwd=cwd)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The joint law of images by EAGLE and by strict 1-D prediction, each beside variants that must be caught."""
 
-import jaxtyping
 import pytest
 
 from decoding import advance, advance_tree
@@ -14,20 +13,12 @@ from tests.decoding.cases import LEAST, Case
 from tests.decoding.drafters import random_drafter, random_mtp
 from tests.decoding.tables import TableBackbone
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("without_shape_checks")]
 
 SHAPES = [
     {"depth": 3, "children": 2, "nodes": 4},
     {"depth": 2, "children": 3, "nodes": 5, "tree": "static"},
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_shape_checks():
-    """Shapes are checked in every other test; here they would take three quarters of the time."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 Every claim has a control beside it that breaks the rule and must be caught.
 """
 
-import jaxtyping
 import pytest
 
 from decoding import advance
@@ -21,15 +20,7 @@ from tests.decoding.broken import (
 from tests.decoding.cases import LEAST, Case
 from tests.decoding.tables import TableBackbone
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_shape_checks():
-    """Shapes are checked in every other test; here they would take three quarters of the time."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("without_shape_checks")]
 
 
 def tiny(*grid, row_end=False):

@@ -1,6 +1,5 @@
 """The joint law of the Jacobi family by chi-square, and of what breaks its rules or relaxes them."""
 
-import jaxtyping
 import pytest
 
 from decoding.methods.jacobi import Jacobi
@@ -18,17 +17,9 @@ from tests.decoding.cases import LEAST, Case
 from tests.decoding.tables import TableBackbone
 from tests.decoding.test_rules import RELAXED
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("without_shape_checks")]
 
 GROWTH = {"name": "growth", "rounds": 1, "memory": 0.5}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_shape_checks():
-    """As in test_exactness.py: thousands of images."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")

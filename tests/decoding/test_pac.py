@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
 
@@ -87,10 +86,8 @@ def test_a_step_feeds_the_window_and_the_leaves():
 
 
 @pytest.fixture(scope="module")
-def table():
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield Case(TableBackbone(2, 2, 3), temperature=1.5)
-    jaxtyping.config.update("jaxtyping_disable", False)
+def table(without_shape_checks):
+    return Case(TableBackbone(2, 2, 3), temperature=1.5)
 
 
 @pytest.mark.parametrize("options", [(4, 3, 2), (3, 1, 3)], ids=str)

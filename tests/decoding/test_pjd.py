@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
 
@@ -118,18 +117,14 @@ def test_several_images_at_a_time_are_refused():
 
 
 @pytest.fixture(scope="module")
-def table():
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield Case(TableBackbone(2, 2, 3), temperature=1.5)
-    jaxtyping.config.update("jaxtyping_disable", False)
+def table(without_shape_checks):
+    return Case(TableBackbone(2, 2, 3), temperature=1.5)
 
 
 @pytest.fixture(scope="module")
-def line():
+def line(without_shape_checks):
     """One row of four, so that drafts are refined."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield Case(TableBackbone(1, 4, 3), temperature=1.5)
-    jaxtyping.config.update("jaxtyping_disable", False)
+    return Case(TableBackbone(1, 4, 3), temperature=1.5)
 
 
 def test_one_row_at_a_time_is_exact(table, line):

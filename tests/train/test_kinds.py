@@ -1,12 +1,11 @@
 """`python -m train heads=...` as a user runs it: heads of another kind, their bundle and their benchmark."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.process import run_module
 
 pytestmark = pytest.mark.integration
 
@@ -25,15 +24,7 @@ SMOKE = [
 
 
 def command(program, *words):
-    return subprocess.run(
-        [sys.executable, "-m", program, *words],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    return run_module(program, *words, timeout=280)
 
 
 @pytest.fixture(scope="module")
