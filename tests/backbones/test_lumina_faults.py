@@ -180,7 +180,7 @@ def test_options_are_checked(options: dict[str, Any], tmp_path: Path) -> None:
     for option, (value, message) in refused.items():
         with pytest.raises(RowcastError, match=message):
             load_backbone("lumina", device="cpu", **(options | {option: value}))
-    with pytest.raises(RowcastError, match=r"model\.path .*leloy/Anole-7b-v0\.1-hf"):
+    with pytest.raises(RowcastError, match=r"model\.path, .*leloy/Anole-7b-v0\.1-hf"):
         load_backbone("anole")
 
 
