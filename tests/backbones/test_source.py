@@ -98,7 +98,7 @@ def test_options_without_use_are_refused() -> None:
 
 def test_a_place_is_asked_for() -> None:
     assert Source(name="some", path="here").place("an/example") == "here"
-    with pytest.raises(RowcastError, match=r"weights for some, found none: pass model\.path .* an/example"):
+    with pytest.raises(RowcastError, match=r"weights for some, found none: pass model\.path, .* an/example"):
         Source(name="some").place("an/example")
 
 
