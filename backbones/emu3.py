@@ -183,7 +183,6 @@ def stock(source: Source) -> tuple[Emu3ForConditionalGeneration, PromptFormat, G
     return model, PromptFormat(tokenizer, grid), grid
 
 
-@torch.no_grad()
 def greedy_reference(source: Source, prompt: str, count: int, device: torch.device) -> Int[Tensor, " count"]:
     """The first image tokens that transformers' own `generate` paints greedily at the official guidance.
 
@@ -215,18 +214,19 @@ def _library_loop(source: Source, sampling: Sampling, device: torch.device, coun
     model, prompt_format, grid = stock(source)
     model.to(device)  # pyright: ignore[reportArgumentType]
     wanted = grid.size if count is None else count
-    return partial(_paint_by_library, model, prompt_format, grid, sampling, wanted)
+    return partial(_paint_by_library, model, prompt_format, grid=grid, sampling=sampling, count=wanted)
 
 
 @torch.no_grad()
 def _paint_by_library(
     model: Emu3ForConditionalGeneration,
     prompt_format: PromptFormat,
+    prompt: str,
+    seed: int,
+    *,
     grid: Grid,
     sampling: Sampling,
     count: int,
-    prompt: str,
-    seed: int,
 ) -> Int[Tensor, " count"]:
     device = model.device
     ids = torch.tensor([prompt_format.ids(prompt)], device=device)

@@ -1,4 +1,4 @@
-"""Janus painted by transformers' own `generate`: what correctness and the ladder of speed are measured against."""
+"""Janus painted by transformers' own `generate`: what correctness and speed are measured against."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,8 +46,10 @@ def paint_by_library(
     )
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
         torch.manual_seed(seed)
-        painted = model.generate(  # pyright: ignore[reportCallIssue]
-            input_ids=ids, attention_mask=torch.ones_like(ids), generation_mode="image"
+        painted = model.generate(  # pyright: ignore[reportCallIssue, reportArgumentType]
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),  # pyright: ignore[reportArgumentType]
+            generation_mode="image",
         )
     return painted[0].cpu()  # pyright: ignore
 

@@ -1,7 +1,7 @@
 """`python -m eval`: benchmarks decoders side by side and writes a report.
 
 A quick look on any CPU: `python -m eval benchmark.images=4 benchmark.quality_images=8`.
-`python -m eval report` writes the report anew, `python -m eval compare` tests two benchmarks against each other.
+`python -m eval report` writes the report anew, `python -m eval compare` tests two benchmarks.
 """
 
 import sys

@@ -5,7 +5,7 @@ batches. Everything is logged as it is made (`eval/samples.py`) and all figures 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -37,7 +37,7 @@ class Extras:
     """The name of the choice of prompts, for the record."""
     files: Mapping[str, str] | None = None
     """sha256 of the prompt sets' files, by set."""
-    shard: Shard = Shard()
+    shard: Shard = field(default_factory=Shard)
     """The part that this process paints."""
     baselines: Path | None = None
     """Folder of the baseline's images of all benchmarks; none: paint them anew."""
@@ -117,7 +117,15 @@ def run_benchmark(
         log.refresh()
         if bench.missing():
             return None
-        return _conclude(bench, subject, machine, options, folder, command, extras)
+        return _conclude(
+            bench,
+            folder,
+            subject=subject,
+            machine=machine,
+            options=options,
+            command=command,
+            extras=extras,
+        )
 
 
 def _pool(
@@ -139,10 +147,11 @@ def _measure(bench: Bench, pool: BaselinePool | None) -> None:
 
 def _conclude(
     bench: Bench,
+    folder: Path,
+    *,
     subject: Subject,
     machine: Environment,
     options: Mapping[str, Mapping[str, object]],
-    folder: Path,
     command: str,
     extras: Extras,
 ) -> Results:

@@ -41,7 +41,7 @@ class Verdict:
     delta: Delta
     """After minus before."""
     p_worse: float | None
-    """Of the hypothesis that the figure is not worse by more than its margin; none where it does not count."""
+    """Of "not worse by more than the margin"; none where the figure does not count."""
 
     @property
     def regression(self) -> bool:
@@ -157,7 +157,7 @@ def _verdicts(name: str, keys: Sequence[Key], old: Run, new: Run, forwards_margi
             continue
         shared = [key for key in keys if pick(old, key) is not None and pick(new, key) is not None]
         if shared:
-            found.append(_verdict(name, figure, shared, pick, old, new))
+            found.append(_verdict(name, figure, pick, shared, (old, new)))
     return found
 
 
@@ -175,12 +175,12 @@ def _same_machine(old: Results, new: Results) -> bool:
     return all(getattr(old.environment, fact) == getattr(new.environment, fact) for fact in facts)
 
 
-def _verdict(decoder: str, figure: Column, keys: Sequence[Key], pick: Pick, old: Run, new: Run) -> Verdict:
+def _verdict(decoder: str, figure: Column, pick: Pick, keys: Sequence[Key], runs: tuple[Run, Run]) -> Verdict:
     here, there = (
-        by_prompt((key[1], value) for key in keys if (value := pick(run, key)) is not None)
-        for run in (old, new)
+        by_prompt((key[1], value) for key in keys if (value := pick(run, key)) is not None) for run in runs
     )
-    strata = {key[1]: f"{old.images[key].set}/{old.images[key].category}" for key in keys}
+    images = runs[0].images
+    strata = {key[1]: f"{images[key].set}/{images[key].category}" for key in keys}
     labels, differences = (
         [strata[prompt] for prompt in here],
         [there[prompt] - here[prompt] for prompt in here],

@@ -1,4 +1,4 @@
-"""The gallery of the report: what every decoder painted for the same prompt and seed, kept as picture files."""
+"""The gallery of the report: what every decoder painted for the same prompt and seed, as picture files."""
 
 import base64
 import io

@@ -27,12 +27,12 @@ def paper_columns(results: Results) -> dict[str, Cell]:
     cells: dict[str, Cell] = {
         "Method": lambda decoder: decoder.name,
         "Lossless": lambda decoder: "yes" if decoder.lossless else "no",
-        "Step ×": lambda decoder: f"{decoder.step_compression:.2f}",
-        "Latency ×": lambda decoder: interval(decoder.speedup, "{:.2f}"),
+        "Step x": lambda decoder: f"{decoder.step_compression:.2f}",
+        "Latency x": lambda decoder: interval(decoder.speedup, "{:.2f}"),
         "Fréchet to real": lambda decoder: _distance(decoder, "frechet_real"),
         **{column(name).title: _score_cell(name) for name in order},
         "Forwards": lambda decoder: f"{decoder.forwards:.1f}",
-        "NLL − AR": lambda decoder: _nll(decoder, results.baseline),
+        "NLL - AR": lambda decoder: _nll(decoder, results.baseline),
         "Fréchet to AR": lambda decoder: _distance(decoder, "frechet_ar"),
     }
     return {
@@ -115,8 +115,6 @@ LATEX = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "×": r"$\times$",
-    "−": "$-$",
     "±": r"$\pm$",
 }
 
@@ -131,9 +129,9 @@ def _caption(results: Results) -> str:
     )
     quality = next((decoder.quality.images for decoder in results.decoders if decoder.quality), 0)
     return (
-        f"{results.subject.backbone} on {results.environment.device} ({results.environment.dtype}), {sampling}: "
-        f"{results.plan.images} timed images a method at batch 1, {quality} for quality; speed-ups over "
-        f"{results.baseline} in the same loop, 95 % intervals in brackets."
+        f"{results.subject.backbone} on {results.environment.device} ({results.environment.dtype}), "
+        f"{sampling}: {results.plan.images} timed images a method at batch 1, {quality} for quality; "
+        f"speed-ups over {results.baseline} in the same loop, 95 % intervals in brackets."
     )
 
 

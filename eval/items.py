@@ -53,7 +53,7 @@ def set_items(chosen: Sequence[tuple[Sequence[Prompt], int]], seed: int) -> list
     counted = [(prompt, samples) for prompts, samples in chosen for prompt in prompts]
     random.Random(seed).shuffle(counted)
     most = max(samples for _, samples in counted)
-    return _numbered([prompt for round in range(most) for prompt, samples in counted if round < samples])
+    return _numbered([prompt for turn in range(most) for prompt, samples in counted if turn < samples])
 
 
 def _numbered(prompts: Sequence[Prompt]) -> list[Item]:

@@ -156,7 +156,8 @@ def _items(job: EvalJob) -> tuple[list[Item], dict[str, str]]:
         return work_items(_plain(job), count), {}
     if benchmark.prompts is not None:
         raise RowcastError(
-            f"expected prompt sets or benchmark.prompts, found both ({benchmark.prompts}): leave one of them out"
+            f"expected prompt sets or benchmark.prompts, found both ({benchmark.prompts}): "
+            "leave one of them out"
         )
     return set_items(chosen.prompts, benchmark.seed), chosen.files
 

@@ -1,4 +1,4 @@
-"""The report's maps of the grid: acceptance by direction and round, and the order in which cells are final."""
+"""The report's maps of the grid: acceptance by direction and round, and the order of commit."""
 
 from collections.abc import Mapping, Sequence
 from html import escape

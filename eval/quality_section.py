@@ -1,4 +1,4 @@
-"""The report's part about quality: Pareto plots, the table, and how every score differs from the baseline's."""
+"""The report's part about quality: Pareto plots, the table, and each score's difference."""
 
 from html import escape
 

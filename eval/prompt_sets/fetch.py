@@ -49,8 +49,8 @@ def find(entry: PromptSet, path: str | None, folder: Path, *, fetch: bool) -> Pa
     found = hashlib.sha256(kept.read_bytes()).hexdigest()
     if found != entry.published.sha256:
         raise RowcastError(
-            f"expected sha256 {entry.published.sha256[:16]} of {kept}, found {found[:16]}: delete the file and "
-            "run the same command again"
+            f"expected sha256 {entry.published.sha256[:16]} of {kept}, found {found[:16]}: "
+            "delete the file and run the same command again"
         )
     return kept
 
