@@ -16,6 +16,9 @@ from eval.statistics import DRAWS, Interval, proportion
 
 LEVEL = 0.05
 POWER = 0.8
+Group = Int[np.ndarray, " _"]
+"""Places of a stratum's members."""
+
 _CELLS = 4_000_000
 """Resampled values held at once."""
 
@@ -93,7 +96,7 @@ def stratified_interval(
     return Interval(value=value, low=low, high=high, n=len(data))
 
 
-def groups_of(strata: Sequence[str]) -> list[Int[np.ndarray, " k"]]:
+def groups_of(strata: Sequence[str]) -> list[Group]:
     """Places of each stratum's members; strata of one, whose spread nobody can know, are taken together."""
     places: dict[str, list[int]] = {}
     for place, name in enumerate(strata):
@@ -109,7 +112,7 @@ def groups_of(strata: Sequence[str]) -> list[Int[np.ndarray, " k"]]:
     return [np.asarray(sorted(group)) for group in groups]
 
 
-def weights_of(groups: Sequence[Int[np.ndarray, " k"]], balanced: bool) -> Float[np.ndarray, " n"]:
+def weights_of(groups: Sequence[Group], balanced: bool) -> Float[np.ndarray, " n"]:
     """What each prompt counts in the mean; they sum to one."""
     size = sum(map(len, groups))
     weights = np.full(size, 1 / size)
@@ -121,7 +124,7 @@ def weights_of(groups: Sequence[Int[np.ndarray, " k"]], balanced: bool) -> Float
 
 def stratified_means(
     data: Float[np.ndarray, " n"],
-    groups: Sequence[Int[np.ndarray, " k"]],
+    groups: Sequence[Group],
     weights: Float[np.ndarray, " n"],
     draws: int,
     seed: int,
@@ -140,7 +143,7 @@ def stratified_means(
 
 def standard_error(
     data: Float[np.ndarray, " n"],
-    groups: Sequence[Int[np.ndarray, " k"]],
+    groups: Sequence[Group],
     weights: Float[np.ndarray, " n"],
 ) -> float:
     """Of the weighted mean: sqrt(sum over strata of W^2 s^2 / n)."""

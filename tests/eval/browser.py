@@ -75,8 +75,8 @@ class Browser:
             self.events.append(self._next())
 
     def value(self, expression: str) -> object:
-        """What a JavaScript expression is in the page."""
-        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"]["value"]
+        """What a JavaScript expression is in the page; none where it is undefined."""
+        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def picture(self) -> bytes:
         """The whole page as a PNG."""

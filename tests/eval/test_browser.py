@@ -15,8 +15,7 @@ REQUIRED = "ROWCAST_BROWSER"
 """Set by `.ci/run`, where the browser has to be there."""
 
 BROKEN = "[...document.images].filter(image => !image.complete || !image.naturalWidth).length"
-SHOWN = """(selector => [...document.querySelectorAll(selector)].filter(element => {
-  const box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0; }).length)"""
+SHOWN = "(selector => [...document.querySelectorAll(selector)].filter(one => one.checkVisibility()).length)"
 
 
 @pytest.fixture(scope="module")

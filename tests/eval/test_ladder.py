@@ -40,6 +40,7 @@ def test_gains_multiply_and_the_page_shows_them(tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "The ladder" in page
     assert "a slow loop" in page
+    assert "<svg" not in page, "a plot without quality figures"
     again = run_tiny(tmp_path, images=3, quality=0, names=("ar", "ssd_r0"), extras=extras, reference_images=2)
     assert again.ladder == ladder, "what was timed once is kept"
 

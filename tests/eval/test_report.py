@@ -155,7 +155,7 @@ def test_tables_have_the_papers_columns_in_the_papers_order(run):
 
 def test_verdicts_of_deltas():
     def delta(low, high, equivalent):
-        return Delta(value=0, low=low, high=high, n=9, detectable=1, margin=1, equivalent=equivalent)
+        return Delta(value=0.0, low=low, high=high, n=9, detectable=1.0, margin=1.0, equivalent=equivalent)
 
     assert verdict(delta(-0.1, 0.1, True)) == "yes"
     assert verdict(delta(1.0, 2.0, False)) == "no"
@@ -170,7 +170,7 @@ def test_columns_keep_their_protocol_and_an_unknown_one_has_no_margin():
 
 
 def point(name, x, y):
-    return Point(name=name, lossless=True, x=x, y=y, low=y - 0.1, high=y + 0.1, tip=name)
+    return Point(name=name, lossless=True, x=float(x), y=y, low=y - 0.1, high=y + 0.1, tip=name)
 
 
 def test_front_has_what_nothing_beats_in_cost_and_nearness_to_the_baseline():
