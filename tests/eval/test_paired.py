@@ -32,7 +32,7 @@ def test_bootstrap_within_strata_matches_the_enumeration_of_all_resamples():
     found = paired_delta([0.0, 10.0, 1.0, 12.0, 5.0], ["a", "b", "a", "b", "a"], draws=40_000)
     low, high = np.quantile(every, [0.025, 0.975])
     assert found.value == pytest.approx(28 / 5)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=0.21)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.3)
     # Unstratified, the gap between the strata would be noise.
     mixed = paired_delta([0.0, 10.0, 1.0, 12.0, 5.0], ["one"] * 5, draws=40_000)
     assert mixed.high - mixed.low > 1.5 * (found.high - found.low)
