@@ -52,6 +52,7 @@ img { display: block; width: 100%; border-radius: 6px; }
 img.pixels { image-rendering: pixelated; }
 .maps { display: flex; flex-wrap: wrap; gap: 18px 40px; margin-top: 14px; }
 .maps .group { display: flex; flex-wrap: wrap; gap: 4px 12px; align-content: start; }
+.maps .group:first-child { width: 132px; }
 .maps h4 { flex-basis: 100%; margin: 0; font-size: 13px; font-weight: 520; color: var(--soft); }
 .maps figure { width: 132px; }
 .maps figcaption b { color: var(--ink); font-weight: 560; }
