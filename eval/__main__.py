@@ -1,20 +1,21 @@
 """`python -m eval`: benchmarks decoders side by side and writes a report.
 
 A quick look on any CPU: `python -m eval benchmark.images=4 benchmark.quality_images=8`.
-`python -m eval report` writes the report anew, `python -m eval compare` tests two benchmarks.
+`python -m eval report` writes the report anew, `compare` tests two benchmarks against each other, `doctor`
+says why heads draft badly.
 """
 
 import sys
 
 from conf.launch import launch
-from conf.schema import CompareJob, EvalJob, ReportJob
+from conf.schema import CompareJob, DoctorJob, EvalJob, ReportJob
 
-REGRESSION = 1
-"""Exit status of a comparison that proves something worse."""
+FOUND = 1
+"""Exit status of a comparison that proves something worse, and of the doctor who names a cause."""
 
 
-def main(job: EvalJob) -> None:
-    """Runs the job; heavy libraries are imported here, so that `--help` and mistakes answer at once."""
+def benchmark(job: EvalJob) -> None:
+    """Runs the benchmark; heavy libraries are imported here, so that `--help` and mistakes answer at once."""
     from eval.job import run
 
     run(job)
@@ -41,18 +42,34 @@ def compare(job: CompareJob) -> None:
     )
     print(comparison_table(found))
     if found.regressions:
-        sys.exit(REGRESSION)
+        sys.exit(FOUND)
 
 
-COMMANDS = {"report": (ReportJob, report), "compare": (CompareJob, compare)}
+def doctor(job: DoctorJob) -> None:
+    """Names the first known cause of low acceptance; exits with 1 if there is one."""
+    from eval.doctor.job import diagnose
+
+    if diagnose(job):
+        sys.exit(FOUND)
+
+
+COMMANDS = {
+    "report": (ReportJob, report),
+    "compare": (CompareJob, compare),
+    "doctor": (DoctorJob, doctor),
+}
 """What may stand before the options, in place of the benchmark itself."""
 
 
-if __name__ == "__main__":
-    words = sys.argv[1:]
+def main(words: list[str]) -> None:
+    """Takes the command off, if there is one; the rest are options."""
     if words and words[0] in COMMANDS:
         schema, job = COMMANDS[words[0]]
         sys.argv[1:] = words[1:]
         launch(words[0], schema, job, command=words[0])
     else:
-        launch("eval", EvalJob, main)
+        launch("eval", EvalJob, benchmark)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
