@@ -82,6 +82,11 @@ class Trainer:
 
 
 @dataclass
+class Data:
+    on_damage: str = field(metadata=one_of("stop", "quarantine"))
+
+
+@dataclass
 class Wandb:
     mode: str = field(metadata=one_of("offline", "online", "disabled"))
     project: str
@@ -106,6 +111,7 @@ class TrainJob:
     heads: Any = field(metadata=named(HEADS))
     """One of `heads.options.HEADS`, as a mapping with its `name`."""
     trainer: Trainer
+    data: Data
     wandb: Wandb
     benchmark: Benchmark
     folder: str
