@@ -57,5 +57,6 @@ KINDS: dict[str, tuple[Damage, str]] = {
 """All of them lose the second image of the shard, or more."""
 HARMLESS: dict[str, tuple[Damage, str]] = {
     "extra image": (extra_sample, "changed after its last image"),
-    "bytes after the end": (lambda content, entry: content + b"x", "longer than that after its last image"),
+    "cut end": (cut(lambda entry: entry.ends[-1] + 600), "cut after its last image"),
+    "bytes after the end": (lambda content, entry: content + b"x", "longer after its last image"),
 }

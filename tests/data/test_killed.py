@@ -50,11 +50,11 @@ def test_killed_from_outside(tmp_path):
 
 
 def test_the_command_line_goes_on_after_ctrl_c(tmp_path):
-    """Ctrl-C gives status 130 and no traceback; the same command makes the rest."""
+    """Ctrl-C gives status 130 and no traceback; the same command makes the rest, under torchrun too."""
     model, folder = tmp_path / "model", tmp_path / "set"
     untrained(0).save_pretrained(model)
     text_tokenizer().save_pretrained(model)
-    options = (f"folder={folder}", "batch=1", "shard_images=1", "images=2")
+    options = (f"folder={folder}", "batch=1", "shard_images=1", "images=3")
     words = [f"model.path={model}", *(f"rollouts.{option}" for option in options)]
     with subprocess.Popen(
         command("data", *words), cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -65,6 +65,9 @@ def test_the_command_line_goes_on_after_ctrl_c(tmp_path):
         _, errors = process.communicate()
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    done = subprocess.run(command("data", *words), cwd=ROOT, capture_output=True, text=True, check=True)
-    assert f"2 rollouts of pocket, every shard verified: {folder}" in done.stdout
-    assert "2/2" in done.stderr
+    launcher = ("torch.distributed.run", "--nproc_per_node=2", "-m")
+    done = subprocess.run(
+        command(*launcher, "data", *words), cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count(f"3 rollouts of pocket, every shard verified: {folder}") == 1
+    assert "3/3" in done.stderr
