@@ -10,6 +10,7 @@ from lightning.pytorch.loggers import Logger
 
 from backbones.contract import Backbone, Sampling
 from conf.schema import TrainJob
+from data.reading import Reader
 from data.rollouts import RolloutSet
 from decoding.methods.method import Method
 from heads.contract import DraftHeads
@@ -70,7 +71,12 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
         parts.bank,
         parts.backbone,
         schedule,
-        guidance=parts.sampling.guidance,
+        reads=Reader(
+            parts.backbone,
+            guidance=parts.sampling.guidance,
+            siblings=parts.bank.reads_siblings,
+            seed=job.trainer.seed,
+        ),
         chunk=job.trainer.loss_chunk,
         seed=job.trainer.seed,
     )
