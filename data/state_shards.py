@@ -84,8 +84,10 @@ class OpenShard:
 
     def abandon(self) -> None:
         """Gives its bytes back to a disk that has no more."""
-        self._file.close()
-        remove(self.path)
+        try:
+            self._file.close()
+        finally:
+            remove(self.path)
 
 
 def index_of(shard: Path) -> Path:
