@@ -82,7 +82,7 @@ class Claims:
             content = self._storage.read(claim)
         except FileNotFoundError:
             return True
-        known, since = self._seen.get(claim, (b"", 0.0))
+        known, since = self._seen.get(claim, (None, 0.0))
         if content != known:
             self._seen[claim] = (content, time.monotonic())
             return _ended_here(content)

@@ -65,7 +65,8 @@ def diagnosis(content: bytes, entry: Entry) -> str:
     """What is wrong with a shard: `cut inside data, first at image 00000006, 4 of 5 images lost`."""
     lost = [image for image in range(entry.first, entry.last) if not is_whole(content, entry, image)]
     if not lost:
-        kind = "longer than that" if len(content) > entry.bytes else "changed"
+        more = len(content) - entry.bytes
+        kind = "longer" if more > 0 else "cut" if more < 0 else "changed"
         return f"{kind} after its last image, all {entry.samples} images whole"
     place = f"first at image {lost[0]:08d}, {len(lost)} of {entry.samples} images lost"
     return f"{_kind(content, entry, lost[0])}, {place}"

@@ -12,6 +12,7 @@ claims the shards that it samples, and all of them return when the set is comple
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +84,7 @@ def make_rollouts(
         if ranges:
             work.sampler.check_prompts([image for part in ranges for image in part])
             work.fill(ranges)
+        work.tidy()
     return RolloutSet(work.storage, images, mend=mend)
 
 
@@ -155,8 +157,17 @@ class _Work:
                     if self._open([part]):  # it may have been finished before the claim was ours
                         self._make(part, ranges, bar)
             bar.show([])
-        if not any(name.endswith(SUFFIX) for name in self.storage.sizes()):
-            self.storage.clear()
+
+    def tidy(self) -> None:
+        """Removes what killed processes left, once nobody is at work."""
+        claims = Claims(self.storage)
+        with suppress(OSError):  # it does no harm where it may not be removed
+            found = [name for name in self.storage.sizes() if name.endswith(SUFFIX)]
+            dead = [claim for claim in found if claims.dead(claim)]
+            for claim in dead:
+                self.storage.remove(claim)
+            if dead == found:
+                self.storage.clear()
 
     def _make(self, part: range, ranges: Sequence[range], bar: "_Bar") -> None:
         rollouts: list[Rollout] = []
