@@ -11,7 +11,6 @@ from lightning.pytorch.loggers import Logger
 
 from backbones.contract import Backbone, Sampling
 from conf.schema import TrainJob
-from data.reading import Reader
 from data.rollouts import RolloutSet
 from data.stream import Stream
 from decoding.methods.method import Method

@@ -17,7 +17,7 @@ from train.source import open_stream
 pytestmark = pytest.mark.unit
 
 IMAGES, STEPS, STOP = 5, 10, 3
-"""Two images a step: epochs of two steps, an image left over each time; stopped in the middle of the second."""
+"""Two images a step: epochs of two steps, an image left over each time; stopped in the second."""
 
 
 @pytest.fixture
