@@ -1,5 +1,7 @@
 """`data.mode` decides when work is done, never what is learnt: the same lessons and weights, bit for bit."""
 
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -9,12 +11,11 @@ from backbones.errors import RowcastError
 from data.rollout import make_rollouts
 from tests.data.sets import shards
 from tests.train.session import PROMPTS, job, parts
+from tests.train.test_command import finish, start
 from train import saving
 from train.fit import fit
 from train.module import HeadTraining
 from train.source import open_stream
-
-pytestmark = pytest.mark.unit
 
 IMAGES, STEPS, STOP = 5, 10, 3
 """Two images a step: epochs of two steps, an image left over each time; stopped in the second."""
@@ -83,6 +84,7 @@ def stopped(folder, mode, monkeypatch):
             trained(folder, mode)
 
 
+@pytest.mark.unit
 def test_all_modes_give_the_same_lessons_and_weights(tmp_path, lessons, monkeypatch):
     heads = {"ids": trained(tmp_path / "ids", "ids")}
     truth = dict(lessons)
@@ -105,6 +107,7 @@ def test_all_modes_give_the_same_lessons_and_weights(tmp_path, lessons, monkeypa
             assert shards(tmp_path / name / "rollouts") == shards(tmp_path / "ids/rollouts")
 
 
+@pytest.mark.unit
 def test_kept_states_are_used(tmp_path, lessons, monkeypatch):
     """The control of the test above: another set of states in the cache is what is learnt from."""
     from data import cached_reading, state_shards
@@ -119,3 +122,25 @@ def test_kept_states_are_used(tmp_path, lessons, monkeypatch):
     before = trained(tmp_path / "ids", "ids")
     after = trained(tmp_path / "states", "states")
     assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.integration
+def test_the_command_streams_stops_and_goes_on_in_another_mode(tmp_path):
+    """Ctrl-C in the middle of sampling; then the same run with cached states, to the end of the benchmark."""
+    words = ["rollouts.images=12", "rollouts.batch=4", f"data.cache={tmp_path}/states"]
+    words += ["benchmark.decoders=[ar]", "benchmark.images=1"]
+    process = start(tmp_path, *words, "data.mode=stream", "data.pool_images=4", "trainer.steps=8")
+    first = tmp_path / "train/checkpoints/step-000002.ckpt"
+    while not first.exists():
+        assert process.poll() is None, process.communicate()[0][-3000:]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    status, output = finish(process)
+    assert status == 130, output[-3000:]
+    assert "Traceback" not in output
+    assert "pool" in output
+    status, output = finish(start(tmp_path, *words, "data.mode=states", "trainer.steps=8"))
+    assert status == 0, output[-3000:]
+    assert "resuming at step" in output
+    assert list((tmp_path / "states").glob("*/*.tar"))
+    assert (tmp_path / "train/benchmark/report.html").exists()
