@@ -83,6 +83,10 @@ class Trainer:
 
 @dataclass
 class Data:
+    mode: str = field(metadata=one_of("ids", "states", "stream"))
+    cache: str
+    cache_gb: float = field(metadata=above(0))
+    pool_images: int = field(metadata=count(1))
     on_damage: str = field(metadata=one_of("stop", "quarantine"))
 
 

@@ -1,6 +1,7 @@
 """Training itself: Lightning put together from the options, run from the last checkpoint to the last step."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from lightning.pytorch.loggers import Logger
 from backbones.contract import Backbone, Sampling
 from conf.schema import TrainJob
 from data.rollouts import RolloutSet
+from data.stream import Stream
 from decoding.methods.method import Method
 from heads.contract import DraftHeads
 from train import run
@@ -19,6 +21,7 @@ from train.module import Batches, HeadTraining
 from train.optimiser import Schedule
 from train.progress import Progress
 from train.saving import CheckpointKeeper, PlainCheckpointIO, check_fits, checkpoint_name, step_of
+from train.source import open_source
 from train.strategy import build_strategy, process_rank
 from train.validation import Validation
 
@@ -39,7 +42,7 @@ class Parts:
     """The decoders of validation, with `bank` in them."""
 
 
-def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
+def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream) -> Path:
     """Trains `parts.bank` up to the last step.
 
     Returns:
@@ -66,17 +69,22 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
         learning_rate=job.trainer.learning_rate,
         weight_decay=job.trainer.weight_decay,
     )
+    source = ExitStack()
+    reads = source.enter_context(
+        open_source(job, parts.backbone, parts.bank, parts.sampling.guidance, rollouts)
+    )
     module = HeadTraining(
         parts.bank,
         parts.backbone,
         schedule,
-        guidance=parts.sampling.guidance,
+        reads=reads,
         chunk=job.trainer.loss_chunk,
         seed=job.trainer.seed,
     )
     loader = Batches(rollouts, job.trainer.batch, job.trainer.seed)
     try:
-        _fit(_trainer(job, parts, start), module, loader, start)
+        with source:
+            _fit(_trainer(job, parts, start), module, loader, start)
     except OSError as error:  # of a figure or a painting; checkpoints have a message of their own
         raise run.unwritable(folder, error) from error
     if torch.distributed.is_initialized():

@@ -20,6 +20,7 @@ from conf.schema import TrainJob
 from data.harvest import check_harvest
 from data.rollout import make_rollouts
 from data.rollouts import RolloutSet
+from data.stream import Stream
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.prompts import read_prompts
@@ -30,6 +31,7 @@ from train import run
 from train.fit import Parts, fit
 from train.loggers import FILE, last_metrics, require_wandb_key
 from train.saving import read_heads
+from train.source import STREAM, open_stream
 from train.strategy import process_rank
 
 PHASES = 4
@@ -120,27 +122,31 @@ def _painter(name: str, bank: DraftHeads) -> Method:
     return build_method(options.pop("name"), options, bank)
 
 
-def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet:
-    """Makes what is missing, and proves that all of it can be trained on.
+def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
+    """Makes what is missing, and proves that all of it can be trained on; of a stream, the first few images.
 
     Every process comes here: those that torchrun has started sample together, and wait for each other by
     looking at the folder, since a collective would time out. Each verifies the whole set for itself, so that
     none is away in training while another finds damage and the set is made whole again.
     """
     options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
+    streams = job.data.mode == STREAM
+    if streams:
+        options["images"] = min(CHECKED_IMAGES, job.rollouts.images)
     rollouts = make_rollouts(
         parts.backbone, parts.prompts, sampling=parts.sampling, on_damage=job.data.on_damage, **options
     )
     rollouts.verify()
+    source = open_stream(job, parts.backbone, parts.sampling, parts.prompts) if streams else rollouts
     if process_rank() != 0:
-        return rollouts
+        return source
     images = [rollouts[i] for i in range(min(CHECKED_IMAGES, len(rollouts)))]
     check = check_harvest(parts.backbone, images, guided=parts.sampling.guidance != 1)
     print(f"{len(rollouts)} images verified; their states give the live logits within {check.error:.1e}")
-    return rollouts
+    return source
 
 
-def _contract(job: TrainJob, rollouts: RolloutSet) -> dict[str, Any]:
+def _contract(job: TrainJob, rollouts: RolloutSet | Stream) -> dict[str, Any]:
     """What the final weights depend on."""
     made = asdict(rollouts.contract)
     trainer = asdict(job.trainer)

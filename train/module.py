@@ -15,10 +15,9 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from backbones.contract import Backbone
 from backbones.errors import RowcastError
-from data.harvest import Harvest, harvest
 from data.loader import ResumableLoader
+from data.reading import Reading, Reads, together
 from data.shards import Rollout
-from data.siblings import harvest_siblings
 from heads.contract import DraftHeads, Lesson
 from train.optimiser import Schedule, build_optimiser
 
@@ -27,17 +26,18 @@ LOG_EVERY = 10
 
 
 class Batch:
-    """Rollouts in a wrapper that Lightning's strategies do not look into: the harvest moves the tokens."""
+    """Rollouts in a wrapper that Lightning's strategies do not look into: reading them moves the tokens."""
 
-    def __init__(self, rollouts: Sequence[Rollout]) -> None:
-        self.rollouts = rollouts
+    def __init__(self, rollouts: Sequence[Rollout], epoch: int) -> None:
+        self.rollouts, self.epoch = rollouts, epoch
 
 
 class Batches(ResumableLoader[Rollout]):
     """The loader as Lightning takes it: it saves and restores the position by itself."""
 
     def __iter__(self) -> Iterator[Batch]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return map(Batch, super().__iter__())
+        for rollouts in super().__iter__():
+            yield Batch(rollouts, self.epoch)
 
 
 class HeadTraining(LightningModule):
@@ -47,7 +47,7 @@ class HeadTraining(LightningModule):
         bank: The heads.
         backbone: Frozen; held outside the module tree, so that no strategy or checkpoint ever sees it.
         schedule: Steps, learning rate and decay.
-        guidance: Of the decoding to come; at any but 1 the unconditional branch is learnt too.
+        reads: What gives the backbone's states of an image.
         chunk: Pairs in one piece of the loss.
         seed: Of the random numbers that some kinds of heads are trained with.
     """
@@ -61,7 +61,7 @@ class HeadTraining(LightningModule):
         backbone: Backbone,
         schedule: Schedule,
         *,
-        guidance: float,
+        reads: Reads,
         chunk: int,
         seed: int,
     ) -> None:
@@ -69,7 +69,7 @@ class HeadTraining(LightningModule):
         self.bank = bank
         object.__setattr__(self, "backbone", backbone)
         self._schedule = schedule
-        self._guidance = guidance
+        self._reads = reads
         self._chunk = chunk
         self._seed = seed
         self._window: list[Tensor] = []
@@ -80,30 +80,24 @@ class HeadTraining(LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Float[Tensor, ""]:
         # The backbone computes in its own dtype, whatever the precision of the heads.
         with torch.autocast(self.device.type, enabled=False):
-            data = harvest(
-                self.backbone, batch.rollouts, self._guidance != 1, session=self.bank.reads_siblings
-            )
-            lesson = self._lesson(batch.rollouts, data)
+            readings = [self._reads(rollout, batch.epoch) for rollout in batch.rollouts]
+            lesson = self._lesson(batch.rollouts, readings)
         losses = self.bank.losses(lesson)
         self._require_finite(losses, batch.rollouts)
         self._record(losses)
         return self.bank.objective(losses)
 
-    def _lesson(self, rollouts: Sequence[Rollout], data: Harvest) -> Lesson:
+    def _lesson(self, rollouts: Sequence[Rollout], readings: Sequence[Reading]) -> Lesson:
         backbone = self.backbone
         seed = ((self._seed * 1_000_003 + self.global_step) * 1_000_003 + self.global_rank) % 2**63
-        generator, siblings = torch.Generator().manual_seed(seed), None
-        if self.bank.reads_siblings:
-            siblings = harvest_siblings(
-                backbone, rollouts, data, guidance=self._guidance, generator=generator
-            )
+        states, embeddings, siblings = together(backbone, rollouts, readings)
         return Lesson(
-            states=data.states,
-            embeddings=data.embeddings,
+            states=states,
+            embeddings=embeddings,
             grid=backbone.grid,
             chunk=self._chunk,
             head=lambda hidden: backbone.head(hidden.to(backbone.dtype)),
-            generator=generator,
+            generator=torch.Generator().manual_seed(seed),
             siblings=siblings,
         )
 
