@@ -15,6 +15,7 @@ from decoding.methods.method import Method
 from heads.contract import DraftHeads
 from train import run
 from train.loggers import MetricsFile, wandb_logger
+from train.meter import Meter
 from train.module import Batches, HeadTraining
 from train.optimiser import Schedule
 from train.progress import Progress
@@ -133,7 +134,9 @@ def _callbacks(job: TrainJob, parts: Parts) -> list[Callback]:
         folder=folder / run.VALIDATION,
         every=job.trainer.validate_every,
     )
-    return [Progress(), validation, CheckpointKeeper(folder / run.CHECKPOINTS, job.trainer.save_every)]
+    meter = Meter()
+    keeper = CheckpointKeeper(folder / run.CHECKPOINTS, job.trainer.save_every)
+    return [meter, Progress(meter), validation, keeper]
 
 
 def _loggers(job: TrainJob, start: Path | None) -> list[Logger]:

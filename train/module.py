@@ -5,6 +5,7 @@ paintings have streams of their own. So a checkpoint holds everything that the r
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -20,10 +21,8 @@ from data.loader import ResumableLoader
 from data.shards import Rollout
 from data.siblings import harvest_siblings
 from heads.contract import DraftHeads, Lesson
+from train.clock import StepClock
 from train.optimiser import Schedule, build_optimiser
-
-LOG_EVERY = 10
-"""Steps in a logged mean."""
 
 
 class Batch:
@@ -68,26 +67,50 @@ class HeadTraining(LightningModule):
         super().__init__()
         self.bank = bank
         object.__setattr__(self, "backbone", backbone)
-        self._schedule = schedule
+        self.schedule = schedule
         self._guidance = guidance
         self._chunk = chunk
         self._seed = seed
-        self._window: list[Tensor] = []
+        self.clock = StepClock()
+        self._losses: list[dict[str, Tensor]] = []
 
     def setup(self, stage: str) -> None:
         self.backbone.to(self.device)
 
+    def on_train_start(self) -> None:
+        self.clock.start(self.device)
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        self.clock.lap("data")
+
     def training_step(self, batch: Batch, batch_idx: int) -> Float[Tensor, ""]:
+        self.clock.lap("other")
         # The backbone computes in its own dtype, whatever the precision of the heads.
         with torch.autocast(self.device.type, enabled=False):
             data = harvest(
                 self.backbone, batch.rollouts, self._guidance != 1, session=self.bank.reads_siblings
             )
             lesson = self._lesson(batch.rollouts, data)
+        self.clock.lap("backbone")
         losses = self.bank.losses(lesson)
         self._require_finite(losses, batch.rollouts)
-        self._record(losses)
+        self._losses.append({label: loss.detach() for label, loss in losses.items()})
         return self.bank.objective(losses)
+
+    def on_after_backward(self) -> None:
+        self.clock.lap("heads")
+
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        super().optimizer_step(*args, **kwargs)  # the whole step: the closure holds forward and backward
+        self.clock.lap("optimiser")
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        self.clock.lap("other")
+
+    def take_losses(self) -> tuple[tuple[str, ...], Float[Tensor, "S L"]]:
+        """The losses of every batch since the last call: their labels, and a row a batch."""
+        taken, self._losses = self._losses, []
+        return tuple(taken[0]), torch.stack([torch.stack(list(losses.values())) for losses in taken])
 
     def _lesson(self, rollouts: Sequence[Rollout], data: Harvest) -> Lesson:
         backbone = self.backbone
@@ -108,9 +131,9 @@ class HeadTraining(LightningModule):
         )
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        optimiser = build_optimiser(self, self._schedule)
+        optimiser = build_optimiser(self, self.schedule)
         # A plain function: of anything else LambdaLR writes the attributes into every checkpoint.
-        scheduler = LambdaLR(optimiser, lambda step: self._schedule.factor(step))  # noqa: PLW0108
+        scheduler = LambdaLR(optimiser, lambda step: self.schedule.factor(step))  # noqa: PLW0108
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def _require_finite(self, losses: Mapping[str, Tensor], batch: Sequence[Rollout]) -> None:
@@ -124,19 +147,3 @@ class HeadTraining(LightningModule):
             f"on images {keys}; the last checkpoint is kept: lower trainer.learning_rate or set "
             "trainer.precision=32-true, and run again with resume=false"
         )
-
-    def _record(self, losses: Mapping[str, Tensor]) -> None:
-        """Logs the mean of the last steps over all ranks; single steps jump about too much to read."""
-        self._window.append(torch.stack([loss.detach() for loss in losses.values()]))
-        step = self.global_step + 1
-        if step % LOG_EVERY and step != self._schedule.steps:
-            return
-        steps = len(self._window)
-        means = self.trainer.strategy.reduce(torch.stack(self._window).mean(0), reduce_op="mean")
-        self._window.clear()
-        values = dict(zip((f"loss/{label}" for label in losses), means.tolist(), strict=True))
-        values["loss"] = self.bank.objective(dict(zip(losses, means, strict=True))).item()
-        values["steps_in_mean"] = steps
-        values["learning_rate"] = self._schedule.learning_rate * self._schedule.factor(self.global_step)
-        for logger in self.loggers:
-            logger.log_metrics(values, step)
