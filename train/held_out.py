@@ -1,0 +1,103 @@
+"""How well heads draft on images that they were never trained on, and on images that they were.
+
+The held-out images are validation's own paintings by plain sampling: drawn from the law that the rollouts
+are drawn from, with a seed of their own. A prompt may be in both sets; an image is not.
+
+Acceptance here is teacher-forced: at every place with a true context, the share `sum min(p, q)` of a draft's
+law q that verification by the true law p lets stay, in expectation (the rule that decoding applies). It has
+none of the noise of drawn tokens, and the same images can be asked again at every validation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from backbones.contract import Backbone, Sampling
+from data.harvest import harvest
+from data.shards import Rollout
+from data.siblings import harvest_siblings
+from decoding.warp import Warp
+from heads.contract import DraftHeads, Lesson
+
+PLACES = 512
+"""Places whose laws are alive at once."""
+SEED = 0
+"""Of siblings and of noise; the same at every validation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """How heads did on N images, image by image."""
+
+    loss: Float[Tensor, " N"]
+    """What training lowers."""
+    accepted: dict[str, Float[Tensor, " N"]]
+    """By label: mean over the places of the expected share of accepted drafts."""
+
+    def mean_accepted(self) -> Float[Tensor, " N"]:
+        """The mean over labels."""
+        return torch.stack(list(self.accepted.values())).mean(0)
+
+
+@torch.no_grad()
+def judge(
+    bank: DraftHeads, backbone: Backbone, rollouts: Sequence[Rollout], sampling: Sampling, *, chunk: int
+) -> Judgement:
+    """Judges heads on images, one at a time: of large models only one image's states are in memory.
+
+    Args:
+        bank: the heads, as they are.
+        backbone: the frozen model; its open session is replaced.
+        rollouts: N images.
+        sampling: how laws are made.
+        chunk: as in training.
+
+    Raises:
+        RowcastError: if an image is not this backbone's.
+    """
+    losses, accepted = [], []
+    for rollout in rollouts:
+        lesson = _lesson(bank, backbone, rollout, sampling, chunk)
+        losses.append(bank.objective(bank.losses(lesson)).float())
+        accepted.append(overlaps(bank, lesson, Warp(sampling)))
+    return Judgement(
+        loss=torch.stack(losses).cpu(),
+        accepted={label: torch.stack([one[label] for one in accepted]).cpu() for label in accepted[0]},
+    )
+
+
+def overlaps(bank: DraftHeads, lesson: Lesson, warp: Warp) -> dict[str, Float[Tensor, ""]]:
+    """By label, the mean over one image's places of `sum min(p, q)`."""
+    branches, shares = len(lesson.states), {}
+    for draft in bank.drafts(lesson):
+        pieces = zip(draft.predicted.split(PLACES, 1), draft.targets.split(PLACES, 1), strict=True)
+        kept = [
+            torch.minimum(warp(lesson.head(mine), branches), warp(lesson.head(true), branches)).sum(-1)
+            for mine, true in pieces
+        ]
+        shares[draft.label] = torch.cat(kept, 1).mean()
+    return shares
+
+
+def _lesson(
+    bank: DraftHeads, backbone: Backbone, rollout: Rollout, sampling: Sampling, chunk: int
+) -> Lesson:
+    """Of one image, with randomness of its own: training's is not touched."""
+    generator, siblings = torch.Generator().manual_seed(SEED), None
+    data = harvest(backbone, [rollout], sampling.guidance != 1, session=bank.reads_siblings)
+    if bank.reads_siblings:
+        siblings = harvest_siblings(
+            backbone, [rollout], data, guidance=sampling.guidance, generator=generator
+        )
+    return Lesson(
+        states=data.states,
+        embeddings=data.embeddings,
+        grid=backbone.grid,
+        chunk=chunk,
+        head=lambda hidden: backbone.head(hidden.to(backbone.dtype)),
+        generator=generator,
+        siblings=siblings,
+    )
