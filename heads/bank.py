@@ -55,11 +55,9 @@ class PredictorBank(DraftHeads):
         self.check_targets(lesson.grid)
         for offset in self.offsets:
             source, target = (index.to(lesson.states.device) for index in pairs(lesson.grid, offset))
-            states = lesson.states[:, source]
             yield Draft(
                 label=offset.label,
-                sources=states,
-                predicted=self(offset, states, lesson.embeddings[:, source]),
+                predicted=self(offset, lesson.states[:, source], lesson.embeddings[:, source]),
                 targets=lesson.states[:, target],
             )
 

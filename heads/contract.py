@@ -82,8 +82,6 @@ class Draft:
     """States that heads predict at K places of every image."""
 
     label: str
-    sources: Float[Tensor, "B K D"]
-    """The true states that they read: what untrained heads return."""
     predicted: Float[Tensor, "B K D"]
     targets: Float[Tensor, "B K D"]
     """The true states of the places drafted."""

@@ -160,13 +160,8 @@ class EagleDrafter(DraftHeads):
     def drafts(self, lesson: Lesson) -> Iterator[Draft]:
         """The next token alone: further ones hang on tokens that a tree would draw."""
         self.check_targets(lesson.grid)
-        states = lesson.states[:, :-1]
-        yield Draft(
-            label="t+1",
-            sources=states,
-            predicted=self(states, lesson.embeddings[:, :-1]),
-            targets=lesson.states[:, 1:],
-        )
+        predicted = self(lesson.states[:, :-1], lesson.embeddings[:, :-1])
+        yield Draft(label="t+1", predicted=predicted, targets=lesson.states[:, 1:])
 
     def objective(self, losses: Mapping[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
         """The states' loss, and `law_weight` times the laws'."""

@@ -77,7 +77,7 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
     )
     loader = Batches(rollouts, job.trainer.batch, job.trainer.seed)
     try:
-        _fit(_trainer(job, parts, start), module, loader, start)
+        _fit(_trainer(job, parts, rollouts, start), module, loader, start)
     except OSError as error:  # of a figure or a painting; checkpoints have a message of their own
         raise run.unwritable(folder, error) from error
     if torch.distributed.is_initialized():
@@ -95,7 +95,7 @@ def _fit(trainer: Trainer, module: HeadTraining, loader: Batches, start: Path | 
         raise
 
 
-def _trainer(job: TrainJob, parts: Parts, start: Path | None) -> Trainer:
+def _trainer(job: TrainJob, parts: Parts, rollouts: RolloutSet, start: Path | None) -> Trainer:
     options, device = job.trainer, parts.backbone.device
     strategy = build_strategy(
         options.strategy, device=device.type, devices=options.devices, zero_stage=options.zero_stage
@@ -114,7 +114,7 @@ def _trainer(job: TrainJob, parts: Parts, start: Path | None) -> Trainer:
         use_distributed_sampler=False,
         log_every_n_steps=1,
         logger=_loggers(job, start),
-        callbacks=_callbacks(job, parts),
+        callbacks=_callbacks(job, parts, rollouts),
         default_root_dir=job.folder,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -122,7 +122,7 @@ def _trainer(job: TrainJob, parts: Parts, start: Path | None) -> Trainer:
     )
 
 
-def _callbacks(job: TrainJob, parts: Parts) -> list[Callback]:
+def _callbacks(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> list[Callback]:
     """In the order they run: a step's painting comes before its checkpoint, so a kill never skips one."""
     folder, images = Path(job.folder), job.trainer.validation_images
     validation = Validation(
@@ -133,6 +133,8 @@ def _callbacks(job: TrainJob, parts: Parts) -> list[Callback]:
         seed=VALIDATION_SEED,
         folder=folder / run.VALIDATION,
         every=job.trainer.validate_every,
+        rollouts=rollouts,
+        chunk=job.trainer.loss_chunk,
     )
     meter = Meter()
     keeper = CheckpointKeeper(folder / run.CHECKPOINTS, job.trainer.save_every)

@@ -38,6 +38,16 @@ class Batches(ResumableLoader[Rollout]):
     def __iter__(self) -> Iterator[Batch]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return map(Batch, super().__iter__())
 
+    @property
+    def epochs(self) -> float:
+        """Passes over the images so far."""
+        return self._epoch + self._seen / len(self._dataset)
+
+    def images_done(self, ranks: int) -> int:
+        """Images trained on so far by all ranks, repeats among them."""
+        step = self._batch * ranks
+        return self._epoch * (len(self._dataset) // step * step) + self._seen
+
 
 class HeadTraining(LightningModule):
     """Trains `bank`, its only submodule.

@@ -1,11 +1,14 @@
 """Validation: paints fixed prompts with the decoders that ship, and measures what training is for.
 
 A loss says little about acceptance, so heads are judged by decoding with them: in process, with the same
-engine, prompts and seeds each time. Randomness has its own streams; training's is not touched.
+engine, prompts and seeds each time. They are also judged on held-out images and on some that they are trained
+on, which tells whether data is the limit (`train/learning.py`). Randomness has its own streams; training's is
+not touched.
 """
 
 import io
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +18,6 @@ import safetensors.torch
 import torch
 from jaxtyping import Int, UInt8
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.loggers import WandbLogger
 from PIL import Image
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -23,11 +25,18 @@ from tqdm import tqdm
 
 from backbones.contract import Backbone, Sampling
 from backbones.durable import write_durably
+from data.loader import Dataset
+from data.shards import Rollout
 from decoding.engine import generate
 from decoding.generation import Generation, Trace
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.noise import Noise
+from heads.contract import DraftHeads
+from train.held_out import judge
+from train.learning import EPOCHS, HELD_OUT, IMAGES, SEEN, image_row
+from train.loggers import MetricsFile, log_picture
+from train.module import Batches, HeadTraining
 
 BASELINE = "ar.safetensors"
 PIXELS = 64
@@ -47,6 +56,8 @@ class Validation(Callback):
         seed: Of the paintings.
         folder: Where strips go: a row of plain sampling, then a row a decoder.
         every: Steps between paintings.
+        rollouts: What is trained on.
+        chunk: Pairs in one piece of the loss.
     """
 
     def __init__(
@@ -59,6 +70,8 @@ class Validation(Callback):
         seed: int,
         folder: Path,
         every: int,
+        rollouts: Dataset[Rollout],
+        chunk: int,
     ) -> None:
         self._backbone = backbone
         self._methods = methods
@@ -67,20 +80,29 @@ class Validation(Callback):
         self._seed = seed
         self._folder = folder
         self._every = every
+        self._rollouts = rollouts
+        self._chunk = chunk
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.ckpt_path is None:
-            self._paint(trainer)
+            self._validate(trainer)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps:
+            self._validate(trainer)
+
+    def _validate(self, trainer: Trainer) -> None:
+        module = trainer.lightning_module
+        assert isinstance(module, HeadTraining)
+        module.clock.lap("other")
+        if trainer.is_global_zero:
             self._paint(trainer)
+            self._judge(trainer, module.bank)
+        module.clock.lap("validation")
 
     def _paint(self, trainer: Trainer) -> None:
-        if not trainer.is_global_zero:
-            return
         step = trainer.global_step
         rows, metrics, report = [self._baseline()], {}, ""
         for name, method in self._methods.items():
@@ -91,9 +113,34 @@ class Validation(Callback):
         path = self._strip(rows, step)
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step)
-            if isinstance(logger, WandbLogger) and path is not None:
-                logger.log_image("validation", [str(path)], step=step)
+            if path is not None:
+                log_picture(logger, "validation", path, step)
         tqdm.write(f"  step {step:>5}  {report}  {path or '(no pictures: model.pixels is not given)'}")
+
+    def _judge(self, trainer: Trainer, bank: DraftHeads) -> None:
+        """Held-out images, and as many of those that are trained on."""
+        step, loader, count = trainer.global_step, trainer.train_dataloader, len(self._prompts)
+        assert isinstance(loader, Batches)
+        tokens = self._baseline().cpu()
+        sets = {
+            HELD_OUT: [
+                Rollout(key=f"held-out-{i}", prompt=prompt, tokens=tokens[i], seed=self._seed, sample=0)
+                for i, prompt in enumerate(self._prompts)
+            ],
+            SEEN: [self._rollouts[i * len(self._rollouts) // count] for i in range(count)],
+        }
+        values = {IMAGES: float(loader.images_done(trainer.world_size)), EPOCHS: loader.epochs}
+        single: dict[str, float] = {}
+        for name, images in sets.items():
+            judged = judge(bank, self._backbone, images, self._sampling, chunk=self._chunk)
+            accepted = judged.mean_accepted()
+            values |= {f"{name}/loss": judged.loss.mean().item(), f"{name}/accepted": accepted.mean().item()}
+            values |= {
+                f"{name}/accepted/{label}": part.mean().item() for label, part in judged.accepted.items()
+            }
+            single |= {image_row(name, i): share for i, share in enumerate(accepted.tolist())}
+        for logger in trainer.loggers:
+            logger.log_metrics(values | (single if isinstance(logger, MetricsFile) else {}), step)
 
     def _strip(self, rows: Sequence[Int[Tensor, "N P"]], step: int) -> Path | None:
         """Writes the pictures, where the backbone has what turns tokens into pixels."""
@@ -133,12 +180,29 @@ class Validation(Callback):
 
 
 def figures(name: str, trace: Trace) -> dict[str, float]:
-    """What a validation logs of one decoder's rounds."""
-    accepted = {
-        f"{name}/accepted/{label}": kept / examined for label, (kept, examined) in trace.acceptance().items()
-    }
-    changed = {f"{name}/changed/round_{i + 1}": part for i, part in enumerate(trace.changed_fraction())}
-    return {**accepted, **changed}
+    """What a validation logs of one decoder's rounds.
+
+    `accepted` and `changed` of fresh drafts, by what drafted them and in all: a draft that was not accepted
+    was drawn anew, and may have come out the same. Then the changed part of the places that a round judged.
+    """
+    accepted, changed = trace.acceptance(), _changed_drafts(trace)
+    values = {f"{name}/accepted/{label}": kept / examined for label, (kept, examined) in accepted.items()}
+    values |= {f"{name}/changed/{label}": count / accepted[label][1] for label, count in changed.items()}
+    if examined := sum(count for _, count in accepted.values()):
+        values[f"{name}/accepted"] = sum(kept for kept, _ in accepted.values()) / examined
+        values[f"{name}/changed"] = sum(changed.values()) / examined
+    rounds = {f"{name}/changed/round_{i + 1}": part for i, part in enumerate(trace.changed_fraction())}
+    return {**values, **rounds}
+
+
+def _changed_drafts(trace: Trace) -> dict[str, int]:
+    """Changed fresh drafts by offset label."""
+    counts: dict[str, int] = defaultdict(int)
+    for round_ in trace.rounds:
+        if round_.index == 0:
+            for label, changed in zip(round_.offsets, round_.changed.sum(0).tolist(), strict=True):
+                counts[label] += changed
+    return counts
 
 
 def summary(name: str, trace: Trace, forwards: float) -> str:
