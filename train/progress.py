@@ -33,7 +33,7 @@ class Progress(Callback):
         loss = float(outputs["loss"])
         self._loss = loss if self._loss is None else SMOOTHING * self._loss + (1 - SMOOTHING) * loss
         self._bar.set_postfix_str(f"loss {self._loss:.4f}", refresh=False)
-        self._bar.update()
+        self._bar.update(trainer.global_step - self._bar.n)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._close()

@@ -6,7 +6,7 @@ engine, prompts and seeds each time. Randomness has its own streams; training's 
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from decoding.generation import Generation, Trace
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.noise import Noise
+from train.agreement import agreed
+from train.steps import step_ended
 
 BASELINE = "ar.safetensors"
 PIXELS = 64
@@ -37,7 +39,7 @@ PIXELS = 64
 class Validation(Callback):
     """Paints at the first step (untrained heads: the reference), every so often and at the last.
 
-    Rank 0 paints while the others wait at their next gradient, which a few images keep short.
+    Rank 0 paints while the others wait, which a few images keep short.
 
     Args:
         backbone: The frozen generator.
@@ -47,6 +49,7 @@ class Validation(Callback):
         seed: Of the paintings.
         folder: Where strips go: a row of plain sampling, then a row a decoder.
         every: Steps between paintings.
+        refresh: Gives the methods' heads the weights of now; called in every process.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Validation(Callback):
         seed: int,
         folder: Path,
         every: int,
+        refresh: Callable[[], None],
     ) -> None:
         self._backbone = backbone
         self._methods = methods
@@ -67,6 +71,7 @@ class Validation(Callback):
         self._seed = seed
         self._folder = folder
         self._every = every
+        self._refresh = refresh
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.ckpt_path is None:
@@ -75,12 +80,17 @@ class Validation(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps:
+        due = trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps
+        if due and step_ended(trainer, batch_idx):
             self._paint(trainer)
 
     def _paint(self, trainer: Trainer) -> None:
-        if not trainer.is_global_zero:
-            return
+        self._refresh()
+        with agreed():
+            if trainer.is_global_zero:
+                self._paint_here(trainer)
+
+    def _paint_here(self, trainer: Trainer) -> None:
         step = trainer.global_step
         rows, metrics, report = [self._baseline()], {}, ""
         for name, method in self._methods.items():
