@@ -64,12 +64,14 @@ class Rollouts:
 
 @dataclass
 class Trainer:
-    strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed"))
+    strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed", "fsdp2"))
     devices: int = field(metadata=count(1, 1024))
-    zero_stage: int = field(metadata=rule("1 or 2", lambda value: value in (1, 2)))
+    nodes: int = field(metadata=count(1, 1024))
+    zero_stage: int = field(metadata=count(1, 3))
     precision: str = field(metadata=one_of("32-true", "bf16-mixed"))
     steps: int = field(metadata=count(1))
     batch: int = field(metadata=count(1))
+    accumulate: int = field(metadata=count(1))
     learning_rate: float = field(metadata=above(0))
     weight_decay: float = field(metadata=at_least(0))
     warm_up: int = field(metadata=count(0))

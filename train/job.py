@@ -4,6 +4,7 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,11 @@ from heads.contract import DraftHeads
 from heads.kinds import build_heads
 from heads.options import parse_heads
 from train import run
+from train.agreement import ElsewhereError
+from train.cluster import local_rank, process_rank, require_processes
 from train.fit import Parts, fit
 from train.loggers import FILE, last_metrics, require_wandb_key
 from train.saving import read_heads
-from train.strategy import process_rank
 
 PHASES = 4
 PAINTERS = {"ssd": ("ssd", "ssd_r0"), "mtp": ("mtp_strict", "mtp"), "eagle": ("eagle",)}
@@ -52,8 +54,10 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
     """
     _quieten()
     folder = Path(job.folder)
+    require_processes(job.trainer.devices, job.trainer.nodes)
     if process_rank() != 0:
-        fit(job, _parts(job), RolloutSet(job.rollouts.folder, job.rollouts.images))
+        with suppress(ElsewhereError):  # rank 0 tells it
+            fit(job, _parts(job), RolloutSet(job.rollouts.folder, job.rollouts.images))
         return None
     run.require_apart(folder, Path(job.rollouts.folder))
     require_wandb_key(job.wandb.mode)
@@ -92,7 +96,7 @@ def _quieten() -> None:
 def _parts(job: TrainJob) -> Parts:
     """Loads the backbone and makes new heads; every option that needs the backbone is checked here."""
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(local_rank())
     backbone = load_backbone(**asdict(job.model))
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
     given = job.rollouts.prompts
@@ -137,11 +141,11 @@ def _contract(job: TrainJob, rollouts: RolloutSet) -> dict[str, Any]:
     """What the final weights depend on."""
     made = asdict(rollouts.contract)
     trainer = asdict(job.trainer)
-    for name in ("validate_every", "validation_images", "save_every", "zero_stage"):
+    free = ("validate_every", "validation_images", "save_every")
+    # A checkpoint knows of no strategy, and the loader goes on with the same images on any number of devices.
+    free += ("strategy", "zero_stage", "devices", "nodes", "accumulate")
+    for name in free:
         trainer.pop(name)
-    if job.trainer.strategy != "deepspeed":
-        # One file format, and the loader goes on with the same images on any number of devices.
-        trainer |= {"strategy": "auto or ddp", "devices": "any"}
     return run.flat(
         {
             "model": {"name": made["backbone"], "fingerprint": made["fingerprint"]},

@@ -1,6 +1,6 @@
 """The Lightning module: trains the heads on states that it harvests from the frozen backbone as it goes.
 
-Its only random numbers are a function of seed, step and process, batches come in the loader's order, and
+Its only random numbers are a function of seed, batch and process, batches come in the loader's order, and
 paintings have streams of their own. So a checkpoint holds everything that the rest of a run depends on.
 """
 
@@ -21,8 +21,10 @@ from data.loader import ResumableLoader
 from data.shards import Rollout
 from data.siblings import harvest_siblings
 from heads.contract import DraftHeads, Lesson
+from train.agreement import anywhere, raise_together
 from train.clock import StepClock
 from train.optimiser import Schedule, build_optimiser
+from train.steps import recount
 
 
 class Batch:
@@ -38,16 +40,6 @@ class Batches(ResumableLoader[Rollout]):
     def __iter__(self) -> Iterator[Batch]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return map(Batch, super().__iter__())
 
-    @property
-    def epochs(self) -> float:
-        """Passes over the images so far."""
-        return self._epoch + self._seen / len(self._dataset)
-
-    def images_done(self, ranks: int) -> int:
-        """Images trained on so far by all ranks, repeats among them."""
-        step = self._batch * ranks
-        return self._epoch * (len(self._dataset) // step * step) + self._seen
-
 
 class HeadTraining(LightningModule):
     """Trains `bank`, its only submodule.
@@ -59,6 +51,7 @@ class HeadTraining(LightningModule):
         guidance: Of the decoding to come; at any but 1 the unconditional branch is learnt too.
         chunk: Pairs in one piece of the loss.
         seed: Of the random numbers that some kinds of heads are trained with.
+        mixed: Whether the heads compute in bf16; their weights are fp32 either way.
     """
 
     bank: DraftHeads
@@ -73,6 +66,7 @@ class HeadTraining(LightningModule):
         guidance: float,
         chunk: int,
         seed: int,
+        mixed: bool = False,
     ) -> None:
         super().__init__()
         self.bank = bank
@@ -81,11 +75,24 @@ class HeadTraining(LightningModule):
         self._guidance = guidance
         self._chunk = chunk
         self._seed = seed
+        self._mixed = mixed
         self.clock = StepClock()
         self._losses: list[dict[str, Tensor]] = []
 
     def setup(self, stage: str) -> None:
         self.backbone.to(self.device)
+
+    def configure_model(self) -> None:
+        """Shards the heads for FSDP2, the only strategy that has a mesh."""
+        if self.device_mesh is None:
+            return
+        from torch.distributed.fsdp import fully_shard
+
+        for part in self.bank.parts().values():
+            fully_shard(part, mesh=self.device_mesh["data_parallel"])
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        recount(checkpoint, self.trainer.accumulate_grad_batches)
 
     def on_train_start(self) -> None:
         self.clock.start(self.device)
@@ -100,9 +107,11 @@ class HeadTraining(LightningModule):
             data = harvest(
                 self.backbone, batch.rollouts, self._guidance != 1, session=self.bank.reads_siblings
             )
-            lesson = self._lesson(batch.rollouts, data)
+            lesson = self._lesson(batch.rollouts, data, batch_idx)
         self.clock.lap("backbone")
-        losses = self.bank.losses(lesson)
+        # Not Lightning's or DeepSpeed's mixed precision, which differ: every strategy trains alike.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
+            losses = self.bank.losses(lesson)
         self._require_finite(losses, batch.rollouts)
         self._losses.append({label: loss.detach() for label, loss in losses.items()})
         return self.bank.objective(losses)
@@ -122,9 +131,9 @@ class HeadTraining(LightningModule):
         taken, self._losses = self._losses, []
         return tuple(taken[0]), torch.stack([torch.stack(list(losses.values())) for losses in taken])
 
-    def _lesson(self, rollouts: Sequence[Rollout], data: Harvest) -> Lesson:
+    def _lesson(self, rollouts: Sequence[Rollout], data: Harvest, batch_idx: int) -> Lesson:
         backbone = self.backbone
-        seed = ((self._seed * 1_000_003 + self.global_step) * 1_000_003 + self.global_rank) % 2**63
+        seed = ((self._seed * 1_000_003 + batch_idx) * 1_000_003 + self.global_rank) % 2**63
         generator, siblings = torch.Generator().manual_seed(seed), None
         if self.bank.reads_siblings:
             siblings = harvest_siblings(
@@ -147,13 +156,16 @@ class HeadTraining(LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def _require_finite(self, losses: Mapping[str, Tensor], batch: Sequence[Rollout]) -> None:
-        """Before the optimiser step, so that the weights never see it."""
-        if torch.stack(list(losses.values())).isfinite().all():
+        """Before the optimiser step, so that the weights never see it. One process stops all of them."""
+        if not anywhere(~torch.stack(list(losses.values())).isfinite().all()):
             return
-        label, loss = next((key, value) for key, value in losses.items() if not value.isfinite())
-        keys = ", ".join(rollout.key for rollout in batch)
-        raise RowcastError(
-            f"expected a finite loss, found {loss.item()} of head {label} at step {self.global_step} "
-            f"on images {keys}; the last checkpoint is kept: lower trainer.learning_rate or set "
-            "trainer.precision=32-true, and run again with resume=false"
-        )
+        error = None
+        for label, loss in losses.items():
+            if error is None and not loss.isfinite():
+                keys = ", ".join(rollout.key for rollout in batch)
+                error = RowcastError(
+                    f"expected a finite loss, found {loss.item()} of head {label} at step {self.global_step} "
+                    f"on images {keys}; the last checkpoint is kept: lower trainer.learning_rate or set "
+                    "trainer.precision=32-true, and run again with resume=false"
+                )
+        raise_together(error)

@@ -9,10 +9,10 @@ not touched.
 import io
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import safetensors.torch
 import torch
@@ -33,10 +33,12 @@ from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.noise import Noise
 from heads.contract import DraftHeads
+from train.agreement import agreed
 from train.held_out import judge
 from train.learning import EPOCHS, HELD_OUT, IMAGES, SEEN, image_row
 from train.loggers import MetricsFile, log_picture
-from train.module import Batches, HeadTraining
+from train.module import HeadTraining
+from train.steps import Position, step_ended
 
 BASELINE = "ar.safetensors"
 PIXELS = 64
@@ -46,7 +48,7 @@ PIXELS = 64
 class Validation(Callback):
     """Paints at the first step (untrained heads: the reference), every so often and at the last.
 
-    Rank 0 paints while the others wait at their next gradient, which a few images keep short.
+    Rank 0 paints while the others wait, which a few images keep short.
 
     Args:
         backbone: The frozen generator.
@@ -56,6 +58,8 @@ class Validation(Callback):
         seed: Of the paintings.
         folder: Where strips go: a row of plain sampling, then a row a decoder.
         every: Steps between paintings.
+        refresh: Gives the methods' heads the weights of now; called in every process.
+        bank: The methods' heads.
         rollouts: What is trained on.
         chunk: Pairs in one piece of the loss.
     """
@@ -70,6 +74,8 @@ class Validation(Callback):
         seed: int,
         folder: Path,
         every: int,
+        refresh: Callable[[], None],
+        bank: DraftHeads,
         rollouts: Dataset[Rollout],
         chunk: int,
     ) -> None:
@@ -80,6 +86,8 @@ class Validation(Callback):
         self._seed = seed
         self._folder = folder
         self._every = every
+        self._refresh = refresh
+        self._bank = bank
         self._rollouts = rollouts
         self._chunk = chunk
 
@@ -90,16 +98,19 @@ class Validation(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps:
+        due = trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps
+        if due and step_ended(trainer, batch_idx):
             self._validate(trainer)
 
     def _validate(self, trainer: Trainer) -> None:
         module = trainer.lightning_module
         assert isinstance(module, HeadTraining)
         module.clock.lap("other")
-        if trainer.is_global_zero:
-            self._paint(trainer)
-            self._judge(trainer, module.bank)
+        self._refresh()
+        with agreed():
+            if trainer.is_global_zero:
+                self._paint(trainer)
+                self._judge(trainer)
         module.clock.lap("validation")
 
     def _paint(self, trainer: Trainer) -> None:
@@ -117,11 +128,9 @@ class Validation(Callback):
                 log_picture(logger, "validation", path, step)
         tqdm.write(f"  step {step:>5}  {report}  {path or '(no pictures: model.pixels is not given)'}")
 
-    def _judge(self, trainer: Trainer, bank: DraftHeads) -> None:
+    def _judge(self, trainer: Trainer) -> None:
         """Held-out images, and as many of those that are trained on."""
-        step, loader, count = trainer.global_step, trainer.train_dataloader, len(self._prompts)
-        assert isinstance(loader, Batches)
-        tokens = self._baseline().cpu()
+        count, tokens = len(self._prompts), self._baseline().cpu()
         sets = {
             HELD_OUT: [
                 Rollout(key=f"held-out-{i}", prompt=prompt, tokens=tokens[i], seed=self._seed, sample=0)
@@ -129,10 +138,12 @@ class Validation(Callback):
             ],
             SEEN: [self._rollouts[i * len(self._rollouts) // count] for i in range(count)],
         }
-        values = {IMAGES: float(loader.images_done(trainer.world_size)), EPOCHS: loader.epochs}
+        place = cast(Position, trainer.train_dataloader).state_dict()  # of all processes, this step included
+        done = place["epoch"] * len(self._rollouts) + place["seen"]
+        values = {IMAGES: float(done), EPOCHS: done / len(self._rollouts)}
         single: dict[str, float] = {}
         for name, images in sets.items():
-            judged = judge(bank, self._backbone, images, self._sampling, chunk=self._chunk)
+            judged = judge(self._bank, self._backbone, images, self._sampling, chunk=self._chunk)
             accepted = judged.mean_accepted()
             values |= {f"{name}/loss": judged.loss.mean().item(), f"{name}/accepted": accepted.mean().item()}
             values |= {
@@ -140,7 +151,7 @@ class Validation(Callback):
             }
             single |= {image_row(name, i): share for i, share in enumerate(accepted.tolist())}
         for logger in trainer.loggers:
-            logger.log_metrics(values | (single if isinstance(logger, MetricsFile) else {}), step)
+            logger.log_metrics(values | (single if isinstance(logger, MetricsFile) else {}), trainer.global_step)
 
     def _strip(self, rows: Sequence[Int[Tensor, "N P"]], step: int) -> Path | None:
         """Writes the pictures, where the backbone has what turns tokens into pixels."""
