@@ -109,6 +109,7 @@ class TrainJob:
     """One of `heads.options.HEADS`, as a mapping with its `name`."""
     trainer: Trainer
     wandb: Wandb
+    tensorboard: str = field(metadata=one_of("auto", "true", "false"))
     benchmark: Benchmark
     folder: str
     resume: str
@@ -117,6 +118,8 @@ class TrainJob:
         # YAML reads `false` as a boolean, which becomes the text "False" here.
         if self.resume == "False":
             self.resume = "false"
+        if self.tensorboard in ("True", "False"):
+            self.tensorboard = self.tensorboard.lower()
 
 
 @dataclass

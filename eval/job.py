@@ -18,6 +18,7 @@ from decoding.prompts import read_prompts
 from eval.benchmark import require_baseline, run_benchmark
 from eval.heads import find_bundles, load_bundles
 from eval.judge import can_judge, check_judge
+from eval.learning import keep_learning
 from eval.passes import Plan
 from eval.table import json_line, terminal_table
 from heads.contract import DraftHeads
@@ -38,6 +39,7 @@ def run(job: EvalJob, program: str = "eval") -> Path:
     backbone = load_backbone(**asdict(job.model))
     heads = load_bundles(bundles, backbone)
     folder = Path(job.folder)
+    keep_learning(bundles, folder)
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
     results = run_benchmark(
         backbone,

@@ -8,6 +8,7 @@ from pathlib import Path
 from eval.exhibits import Exhibit, gallery_section
 from eval.figures import Point, heat_map, tradeoff_plot
 from eval.heads import HeadsSubject
+from eval.learning import learning_section
 from eval.page import Markup, card, facts, page, section, table, tag
 from eval.results import DEFINITIONS, DecoderResult, Results, write_text
 from eval.statistics import Interval
@@ -31,7 +32,8 @@ def write_report(results: Results, exhibits: Sequence[Exhibit], path: Path) -> N
     parts = [_headline(results), gallery_section(exhibits, results), _speed(results)]
     if results.control:
         parts.append(_quality(results))
-    parts += [part for part in (_changes(results), _acceptance(results)) if part]
+    shown = (_changes(results), _acceptance(results), learning_section(path.parent))
+    parts += [part for part in shown if part]
     parts.append(_provenance(results))
     write_text(path, page(f"Rowcast benchmark: {results.subject.backbone}", parts))
 

@@ -19,7 +19,7 @@ from heads.contract import DraftHeads
 from train import run
 from train.agreement import from_first, several
 from train.cluster import environment, join, process_rank
-from train.loggers import MetricsFile, wandb_logger
+from train.loggers import MetricsFile, tensorboard_logger, wandb_logger
 from train.meter import Meter
 from train.module import Batches, HeadTraining
 from train.optimiser import Schedule
@@ -197,7 +197,6 @@ def _callbacks(job: TrainJob, parts: Parts, rollouts: RolloutSet, strategy: Port
         refresh=refresh,
         bank=parts.bank,
         rollouts=rollouts,
-        chunk=job.trainer.loss_chunk,
     )
     meter = Meter()
     keeper = CheckpointKeeper(folder / run.CHECKPOINTS, job.trainer.save_every, images_a_step(job.trainer))
@@ -206,8 +205,10 @@ def _callbacks(job: TrainJob, parts: Parts, rollouts: RolloutSet, strategy: Port
 
 def _loggers(job: TrainJob, start: Path | None) -> list[Logger]:
     folder = Path(job.folder)
-    loggers: list[Logger] = [MetricsFile(folder, None if start is None else step_of(start))]
+    step = None if start is None else step_of(start)
+    loggers: list[Logger] = [MetricsFile(folder, step)]
     if process_rank() == 0:
         online = wandb_logger(job.wandb.mode, job.wandb.project, folder, run.flat(asdict(job)))
-        loggers += [online] if online else []
+        board = tensorboard_logger(job.tensorboard, folder, step)
+        loggers += [logger for logger in (online, board) if logger]
     return loggers

@@ -8,17 +8,15 @@ law q that verification by the true law p lets stay, in expectation (the rule th
 none of the noise of drawn tokens, and the same images can be asked again at every validation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from backbones.contract import Backbone, Sampling
-from data.harvest import harvest
+from backbones.contract import Sampling
 from data.shards import Rollout
-from data.siblings import harvest_siblings
 from decoding.warp import Warp
 from heads.contract import DraftHeads, Lesson
 
@@ -44,25 +42,27 @@ class Judgement:
 
 @torch.no_grad()
 def judge(
-    bank: DraftHeads, backbone: Backbone, rollouts: Sequence[Rollout], sampling: Sampling, *, chunk: int
+    bank: DraftHeads,
+    lesson: Callable[[Sequence[Rollout], int], Lesson],
+    rollouts: Sequence[Rollout],
+    sampling: Sampling,
 ) -> Judgement:
     """Judges heads on images, one at a time: of large models only one image's states are in memory.
 
     Args:
         bank: the heads, as they are.
-        backbone: the frozen model; its open session is replaced.
+        lesson: what there is to learn of some images, given a seed for its random numbers.
         rollouts: N images.
         sampling: how laws are made.
-        chunk: as in training.
 
     Raises:
         RowcastError: if an image is not this backbone's.
     """
     losses, accepted = [], []
     for rollout in rollouts:
-        lesson = _lesson(bank, backbone, rollout, sampling, chunk)
-        losses.append(bank.objective(bank.losses(lesson)).float())
-        accepted.append(overlaps(bank, lesson, Warp(sampling)))
+        whole = lesson([rollout], SEED)
+        losses.append(bank.objective(bank.losses(whole)).float())
+        accepted.append(overlaps(bank, whole, Warp(sampling)))
     return Judgement(
         loss=torch.stack(losses).cpu(),
         accepted={label: torch.stack([one[label] for one in accepted]).cpu() for label in accepted[0]},
@@ -80,24 +80,3 @@ def overlaps(bank: DraftHeads, lesson: Lesson, warp: Warp) -> dict[str, Float[Te
         ]
         shares[draft.label] = torch.cat(kept, 1).mean()
     return shares
-
-
-def _lesson(
-    bank: DraftHeads, backbone: Backbone, rollout: Rollout, sampling: Sampling, chunk: int
-) -> Lesson:
-    """Of one image, with randomness of its own: training's is not touched."""
-    generator, siblings = torch.Generator().manual_seed(SEED), None
-    data = harvest(backbone, [rollout], sampling.guidance != 1, session=bank.reads_siblings)
-    if bank.reads_siblings:
-        siblings = harvest_siblings(
-            backbone, [rollout], data, guidance=sampling.guidance, generator=generator
-        )
-    return Lesson(
-        states=data.states,
-        embeddings=data.embeddings,
-        grid=backbone.grid,
-        chunk=chunk,
-        head=lambda hidden: backbone.head(hidden.to(backbone.dtype)),
-        generator=generator,
-        siblings=siblings,
-    )

@@ -30,7 +30,8 @@ from train import run
 from train.agreement import ElsewhereError
 from train.cluster import local_rank, process_rank, require_processes
 from train.fit import Parts, fit
-from train.loggers import FILE, last_metrics, require_wandb_key
+from train.learning import IMAGE_ROWS, Learning, conclude
+from train.loggers import FILE, last_metrics, require_tensorboard, require_wandb_key
 from train.saving import read_heads
 
 PHASES = 4
@@ -61,6 +62,7 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
         return None
     run.require_apart(folder, Path(job.rollouts.folder))
     require_wandb_key(job.wandb.mode)
+    require_tensorboard(job.tensorboard)
     with run.occupied(folder):
         run.resume_point(folder, job.resume)  # refused here rather than after hours of sampling
         parts = _parts(job)
@@ -76,8 +78,16 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
         heading(2, f"training: {job.trainer.steps} steps in {folder}")
         _print_parameters(parts)
         last = fit(job, parts, rollouts)
+        print(_learning(folder, len(rollouts)).conclusion)
         heading(3, f"bundle: {folder / run.HEADS}")
         return _write_bundle(job, parts, last)
+
+
+def _learning(folder: Path, rollouts: int) -> Learning:
+    try:
+        return conclude(folder, rollouts)
+    except OSError as error:
+        raise run.unwritable(folder, error) from error
 
 
 def heading(number: int, title: str) -> None:
@@ -173,7 +183,12 @@ def _dtype(dtype: torch.dtype) -> str:
 
 def _figures(metrics: Mapping[str, float]) -> dict[str, float]:
     """What a metrics file says of the heads, without the bookkeeping of training."""
-    return {name: value for name, value in metrics.items() if name == "loss" or "/" in name}
+    others = ("time/", IMAGE_ROWS)
+    return {
+        name: value
+        for name, value in metrics.items()
+        if name == "loss" or ("/" in name and not name.startswith(others))
+    }
 
 
 def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:

@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from backbones.contract import Backbone
 from backbones.errors import RowcastError
-from data.harvest import Harvest, harvest
+from data.harvest import harvest
 from data.loader import ResumableLoader
 from data.shards import Rollout
 from data.siblings import harvest_siblings
@@ -102,12 +102,8 @@ class HeadTraining(LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Float[Tensor, ""]:
         self.clock.lap("other")
-        # The backbone computes in its own dtype, whatever the precision of the heads.
-        with torch.autocast(self.device.type, enabled=False):
-            data = harvest(
-                self.backbone, batch.rollouts, self._guidance != 1, session=self.bank.reads_siblings
-            )
-            lesson = self._lesson(batch.rollouts, data, batch_idx)
+        seed = ((self._seed * 1_000_003 + batch_idx) * 1_000_003 + self.global_rank) % 2**63
+        lesson = self.lesson(batch.rollouts, seed)
         self.clock.lap("backbone")
         # Not Lightning's or DeepSpeed's mixed precision, which differ: every strategy trains alike.
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
@@ -131,14 +127,17 @@ class HeadTraining(LightningModule):
         taken, self._losses = self._losses, []
         return tuple(taken[0]), torch.stack([torch.stack(list(losses.values())) for losses in taken])
 
-    def _lesson(self, rollouts: Sequence[Rollout], data: Harvest, batch_idx: int) -> Lesson:
-        backbone = self.backbone
-        seed = ((self._seed * 1_000_003 + batch_idx) * 1_000_003 + self.global_rank) % 2**63
-        generator, siblings = torch.Generator().manual_seed(seed), None
-        if self.bank.reads_siblings:
-            siblings = harvest_siblings(
-                backbone, rollouts, data, guidance=self._guidance, generator=generator
-            )
+    def lesson(self, rollouts: Sequence[Rollout], seed: int) -> Lesson:
+        """What the heads learn of some images; `seed` fixes its random numbers."""
+        backbone, generator, siblings = self.backbone, torch.Generator().manual_seed(seed), None
+        guided, wanted = self._guidance != 1, self.bank.reads_siblings
+        # The backbone computes in its own dtype, whatever the precision of the heads.
+        with torch.autocast(self.device.type, enabled=False):
+            data = harvest(backbone, rollouts, guided, session=wanted)
+            if wanted:
+                siblings = harvest_siblings(
+                    backbone, rollouts, data, guidance=self._guidance, generator=generator
+                )
         return Lesson(
             states=data.states,
             embeddings=data.embeddings,

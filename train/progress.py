@@ -10,7 +10,9 @@ from tqdm import tqdm
 
 from train.meter import Meter, Pace
 
-LAYOUT = "{desc} {percentage:3.0f}%|{bar:10}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+LAYOUT = (
+    "{desc} {percentage:3.0f}%|{bar:10}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+)
 
 
 class Progress(Callback):

@@ -61,7 +61,6 @@ class Validation(Callback):
         refresh: Gives the methods' heads the weights of now; called in every process.
         bank: The methods' heads.
         rollouts: What is trained on.
-        chunk: Pairs in one piece of the loss.
     """
 
     def __init__(
@@ -77,11 +76,11 @@ class Validation(Callback):
         refresh: Callable[[], None],
         bank: DraftHeads,
         rollouts: Dataset[Rollout],
-        chunk: int,
     ) -> None:
         self._backbone = backbone
         self._methods = methods
         self._prompts = list(prompts)
+        self._samples = [self._prompts[:i].count(prompt) for i, prompt in enumerate(self._prompts)]
         self._sampling = sampling
         self._seed = seed
         self._folder = folder
@@ -89,7 +88,6 @@ class Validation(Callback):
         self._refresh = refresh
         self._bank = bank
         self._rollouts = rollouts
-        self._chunk = chunk
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.ckpt_path is None:
@@ -110,7 +108,7 @@ class Validation(Callback):
         with agreed():
             if trainer.is_global_zero:
                 self._paint(trainer)
-                self._judge(trainer)
+                self._judge(trainer, module)
         module.clock.lap("validation")
 
     def _paint(self, trainer: Trainer) -> None:
@@ -128,13 +126,19 @@ class Validation(Callback):
                 log_picture(logger, "validation", path, step)
         tqdm.write(f"  step {step:>5}  {report}  {path or '(no pictures: model.pixels is not given)'}")
 
-    def _judge(self, trainer: Trainer) -> None:
+    def _judge(self, trainer: Trainer, module: HeadTraining) -> None:
         """Held-out images, and as many of those that are trained on."""
         count, tokens = len(self._prompts), self._baseline().cpu()
         sets = {
             HELD_OUT: [
-                Rollout(key=f"held-out-{i}", prompt=prompt, tokens=tokens[i], seed=self._seed, sample=0)
-                for i, prompt in enumerate(self._prompts)
+                Rollout(
+                    key=f"held-out-{i}",
+                    prompt=self._prompts[i],
+                    tokens=tokens[i],
+                    seed=self._seed,
+                    sample=self._samples[i],
+                )
+                for i in range(count)
             ],
             SEEN: [self._rollouts[i * len(self._rollouts) // count] for i in range(count)],
         }
@@ -143,7 +147,7 @@ class Validation(Callback):
         values = {IMAGES: float(done), EPOCHS: done / len(self._rollouts)}
         single: dict[str, float] = {}
         for name, images in sets.items():
-            judged = judge(self._bank, self._backbone, images, self._sampling, chunk=self._chunk)
+            judged = judge(self._bank, module.lesson, images, self._sampling)
             accepted = judged.mean_accepted()
             values |= {f"{name}/loss": judged.loss.mean().item(), f"{name}/accepted": accepted.mean().item()}
             values |= {
@@ -151,7 +155,9 @@ class Validation(Callback):
             }
             single |= {image_row(name, i): share for i, share in enumerate(accepted.tolist())}
         for logger in trainer.loggers:
-            logger.log_metrics(values | (single if isinstance(logger, MetricsFile) else {}), trainer.global_step)
+            logger.log_metrics(
+                values | (single if isinstance(logger, MetricsFile) else {}), trainer.global_step
+            )
 
     def _strip(self, rows: Sequence[Int[Tensor, "N P"]], step: int) -> Path | None:
         """Writes the pictures, where the backbone has what turns tokens into pixels."""
@@ -180,10 +186,11 @@ class Validation(Callback):
 
     def _generate(self, method: Method) -> tuple[Generation, float]:
         """The paintings of all prompts, and the forwards an image took; painted singly if they must be."""
-        prompts, done = self._prompts, []
-        for batch in [prompts] if method.lockstep else [[prompt] for prompt in prompts]:
-            noise = Noise(self._seed, batch, [0] * len(batch))
-            done.append(generate(self._backbone, batch, method, noise, self._sampling))
+        done, images = [], list(zip(self._prompts, self._samples, strict=True))
+        for batch in [images] if method.lockstep else [[image] for image in images]:
+            prompts, samples = (list(part) for part in zip(*batch, strict=True))
+            noise = Noise(self._seed, prompts, samples)
+            done.append(generate(self._backbone, prompts, method, noise, self._sampling))
         rounds = [round_ for painted in done for round_ in painted.trace.rounds]
         tokens = torch.cat([painted.tokens for painted in done])
         forwards = sum(painted.trace.forwards for painted in done) / len(done)
