@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 PHASES: tuple[str, ...] = ("data", "backbone", "heads", "optimiser", "validation", "other")
-"""`data`: waiting for the loader. `backbone`: the harvest, with siblings. `heads`: their forward and backward,
-the exchange of gradients between processes within. `optimiser`: clipping and the step. `other`: checkpoints,
+"""`data`: waiting for the loader. `backbone`: the harvest, with siblings. `heads`: forward and backward, the
+exchange of gradients between processes within. `optimiser`: clipping and the step. `other`: checkpoints,
 logging, Lightning."""
 
 

@@ -54,8 +54,14 @@ class Parts:
     """The decoders of validation, with `bank` in them."""
 
 
-def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
+def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet, *watching: Callback) -> Path:
     """Trains up to the last step.
+
+    Args:
+        job: the options.
+        parts: what trains.
+        rollouts: what is trained on.
+        watching: callbacks besides a run's own, after them.
 
     Returns:
         The last checkpoint, which has the trained heads; `parts.bank` may have older ones.
@@ -68,7 +74,7 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
     threads = torch.get_num_threads()  # several processes share the cores; what comes after has them all
     try:
         join(process_backend(parts.backbone.device))
-        return _fit(job, parts, rollouts)
+        return _fit(job, parts, rollouts, watching)
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
@@ -80,7 +86,7 @@ def images_a_step(options: TrainerOptions) -> int:
     return options.batch * options.accumulate * options.devices * options.nodes
 
 
-def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
+def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet, watching: Sequence[Callback]) -> Path:
     options, folder = job.trainer, Path(job.folder)
     start = _start(job)
     last = folder / run.CHECKPOINTS / checkpoint_name(options.steps)
@@ -116,7 +122,8 @@ def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
     )
     batches = WholeRun(Batches(rollouts, options.batch, options.seed), options.steps * options.accumulate)
     try:
-        _run(_trainer(job, parts, rollouts, strategy, start), module, batches, start)
+        callbacks = [*_callbacks(job, parts, rollouts, strategy), *watching]
+        _run(_trainer(job, parts, callbacks, strategy, start), module, batches, start)
     except OSError as error:  # of a figure or a painting; checkpoints have a message of their own
         raise run.unwritable(folder, error) from error
     return last
@@ -151,7 +158,7 @@ def _run(trainer: Trainer, module: HeadTraining, batches: WholeRun, start: Path 
 
 
 def _trainer(
-    job: TrainJob, parts: Parts, rollouts: RolloutSet, strategy: Portable, start: Path | None
+    job: TrainJob, parts: Parts, callbacks: list[Callback], strategy: Portable, start: Path | None
 ) -> Trainer:
     options, device = job.trainer, parts.backbone.device
     one = device.type == "cuda" and options.devices == 1
@@ -170,7 +177,7 @@ def _trainer(
         use_distributed_sampler=False,
         log_every_n_steps=1,
         logger=_loggers(job, start),
-        callbacks=_callbacks(job, parts, rollouts, strategy),
+        callbacks=callbacks,
         default_root_dir=job.folder,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -160,7 +160,7 @@ def _slope(sides: Sequence[Judged]) -> float:
 def _solve(
     design: Float[ndarray, "C T 2"], inverse: Float[ndarray, "C 2 T"], values: Float[ndarray, "B T"]
 ) -> tuple[Float[ndarray, "B C 2"], Float[ndarray, "B C"]]:
-    """Least squares for every exponent, none with a curve that falls: (limit, drop), and squared distances."""
+    """Least squares for every exponent, no curve falling: (limit, drop), and squared distances."""
     fits = np.einsum("cpt,bt->bcp", inverse, values)
     falling = fits[..., 1] < 0
     fits[falling] = 0

@@ -83,6 +83,13 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
         return _write_bundle(job, parts, last)
 
 
+def prepare(job: TrainJob) -> tuple[Parts, RolloutSet]:
+    """What a run is made of, and its images; for measuring, where a run's folder is not entered."""
+    _quieten()
+    parts = _parts(job)
+    return parts, _rollouts(job, parts)
+
+
 def _learning(folder: Path, rollouts: int) -> Learning:
     try:
         return conclude(folder, rollouts)

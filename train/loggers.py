@@ -1,6 +1,4 @@
-"""Where figures go: always `metrics.csv` in the run's folder, wandb unless it is disabled, TensorBoard if it is
-installed.
-"""
+"""Where figures go: `metrics.csv` in the run's folder, wandb unless disabled, TensorBoard if installed."""
 
 import csv
 import io
@@ -147,8 +145,8 @@ def require_tensorboard(wanted: str) -> None:
     """
     if wanted == "true" and find_spec(TENSORBOARD) is None:
         raise RowcastError(
-            "expected the package tensorboard with tensorboard=true, found none: run `pip install tensorboard`, "
-            "or set tensorboard=auto"
+            "expected the package tensorboard with tensorboard=true, found none: "
+            "run `pip install tensorboard`, or set tensorboard=auto"
         )
 
 

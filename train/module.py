@@ -105,9 +105,7 @@ class HeadTraining(LightningModule):
         seed = ((self._seed * 1_000_003 + batch_idx) * 1_000_003 + self.global_rank) % 2**63
         lesson = self.lesson(batch.rollouts, seed)
         self.clock.lap("backbone")
-        # Not Lightning's or DeepSpeed's mixed precision, which differ: every strategy trains alike.
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
-            losses = self.bank.losses(lesson)
+        losses = self.losses(lesson)
         self._require_finite(losses, batch.rollouts)
         self._losses.append({label: loss.detach() for label, loss in losses.items()})
         return self.bank.objective(losses)
@@ -126,6 +124,12 @@ class HeadTraining(LightningModule):
         """The losses of every batch since the last call: their labels, and a row a batch."""
         taken, self._losses = self._losses, []
         return tuple(taken[0]), torch.stack([torch.stack(list(losses.values())) for losses in taken])
+
+    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+        """The heads' losses by label, computed in the precision of training."""
+        # Not Lightning's or DeepSpeed's mixed precision, which differ: every strategy trains alike.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
+            return self.bank.losses(lesson)
 
     def lesson(self, rollouts: Sequence[Rollout], seed: int) -> Lesson:
         """What the heads learn of some images; `seed` fixes its random numbers."""

@@ -1,6 +1,6 @@
 """The progress bar: one for the whole run, in steps, with the loss, the pace and what holds it up.
 
-training  19%|█▉        | 120/640 [00:12<00:52, 9.90step/s, loss 0.183, 19.8 images/s, data 1% backbone 62% ...]
+training  19%|#9        | 120/640 [00:12<00:52, 9.90step/s, loss 0.183, 19.8 images/s, data 1% ...]
 """
 
 from typing import Any
