@@ -18,7 +18,16 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 
 from backbones.errors import RowcastError
-from tests.train.session import die, job, kill_after_step, kill_while_writing, parts, rollouts
+from tests.train.session import (
+    die,
+    job,
+    kill_after_step,
+    kill_before_renaming,
+    kill_while_writing,
+    lose_loader_position,
+    parts,
+    rollouts,
+)
 from train import saving
 from train.agreement import ElsewhereError
 from train.fit import fit
@@ -32,7 +41,7 @@ STRATEGIES = {
     "fsdp2": ["trainer.strategy=fsdp2"],
 }
 IMAGES, STEPS = 12, 8
-"""With two processes and two batches a step, epochs end at steps 3 and 6."""
+"""With two batches a step, two processes end an epoch at steps 3 and 6, and one process at step 6."""
 COMMON = [
     f"trainer.steps={STEPS}",
     "trainer.accumulate=2",
@@ -42,7 +51,9 @@ COMMON = [
     "trainer.validate_every=8",
     "trainer.validation_images=1",
 ]
+PAINTED = ["trainer.validate_every=4", "trainer.validation_images=2"]
 LIMIT_S = 60
+KILLED = -signal.SIGKILL
 
 
 def together(count: int, action: Callable[[], object]) -> list[int]:
@@ -190,52 +201,88 @@ def import_all() -> None:
     assert torch.distributed.fsdp.fully_shard
 
 
-def main(folder: Path) -> None:
-    import_all()
-    rollouts(folder / "rollouts", IMAGES)
-    for name, words in STRATEGIES.items():
-        scenario(folder / name, (2, words, None, 0))
-    killed = -signal.SIGKILL
-    for name in ("ddp", "zero2"):
-        words = STRATEGIES[name]
+def interrupted(folder: Path) -> None:
+    """One process, and two under the strategies that promise equal bits: whole runs, and killed ones."""
+    for name in ("one", "ddp", "zero2"):
+        count, words = (1, PAINTED) if name == "one" else (2, STRATEGIES[name])
         scenario(
             folder / f"{name}-killed",
-            (2, words, lambda: first(lambda: kill_after_step(3)), killed),  # from 2 on, in the first epoch
-            (2, words, lambda: first(lambda: kill_while_writing(4)), killed),
-            (2, words, lambda: first(lambda: kill_after_step(7)), killed),  # from 6 on, between two epochs
-            (2, words, None, 0),
+            (count, words, lambda: first(lambda: kill_while_writing(0)), KILLED),
+            (count, words, lambda: first(lambda: kill_after_step(3)), KILLED),  # from 2 on, in an epoch
+            (count, words, lambda: first(lambda: kill_while_writing(4)), KILLED),
+            (
+                count,
+                words,
+                lambda: first(lambda: kill_after_step(7)),
+                KILLED,
+            ),  # from 6 on, between epochs
+            (count, words, lambda: first(lambda: kill_before_renaming(8)), KILLED),
+            (count, words, None, 0),
         )
+    scenario(
+        folder / "one-forgetful",
+        (1, PAINTED, lambda: kill_after_step(3), KILLED),
+        (1, PAINTED, lose_loader_position, 0),
+    )
+
+
+def elastic(folder: Path) -> None:
+    """Runs that go on under another strategy, or in another number of processes."""
     after = {step: (lambda step=step: first(lambda: kill_after_saving(step))) for step in (2, 4, 6)}
     scenario(
         folder / "moved",
-        (2, STRATEGIES["zero3"], after[2], killed),
-        (2, STRATEGIES["fsdp2"], after[4], killed),
-        (2, STRATEGIES["zero1"], after[6], killed),
+        (2, STRATEGIES["zero3"], after[2], KILLED),
+        (2, STRATEGIES["fsdp2"], after[4], KILLED),
+        (2, STRATEGIES["zero1"], after[6], KILLED),
         (2, STRATEGIES["zero3"], None, 0),
     )
     # Without the correction head, whose random numbers depend on the process.
     scenario(folder / "two", (2, [], None, 0), correction=0)
     scenario(
         folder / "two-one-two",
-        (2, [], after[2], killed),
-        (1, ["trainer.accumulate=4"], after[4], killed),
+        (2, [], after[2], KILLED),
+        (1, ["trainer.accumulate=4"], after[4], KILLED),
         (2, [], None, 0),
         correction=0,
+    )
+    # No number of elements can be divided by three here, so that shards are uneven or padded.
+    short = ["trainer.steps=6"]
+    scenario(folder / "three", (3, short, None, 0))
+    scenario(
+        folder / "three-moved",
+        (3, [*STRATEGIES["zero3"], *short], after[2], KILLED),
+        (3, [*STRATEGIES["fsdp2"], *short], after[4], KILLED),
+        (3, [*STRATEGIES["zero3"], *short], None, 0),
     )
     smaller = ["trainer.save_every=1"]
     scenario(
         folder / "other-steps",
-        (2, smaller, after[2], killed),
-        (1, ["trainer.accumulate=1", *smaller], after[4], killed),
-        (2, ["trainer.accumulate=1", "trainer.steps=5", *smaller], None, 0),
+        (2, smaller, after[2], KILLED),
+        (1, [*STRATEGIES["fsdp2"], "trainer.accumulate=1", *smaller], after[4], KILLED),
+        (2, [*STRATEGIES["zero2"], "trainer.accumulate=1", "trainer.steps=5", *smaller], None, 0),
         correction=0,
     )
+
+
+def broken(folder: Path) -> None:
+    """Runs that one of two processes has to stop."""
     scenario(folder / "nan", (2, STRATEGIES["ddp"], lambda: spoil_second(3), 0))
     scenario(
         folder / "full",
-        (2, [*STRATEGIES["zero3"], "trainer.steps=2"], after[2], killed),
+        (2, [*STRATEGIES["zero3"], "trainer.steps=2"], None, 0),
         (2, STRATEGIES["zero3"], lambda: first(fill_disk), 0),
     )
+
+
+def main(folder: Path) -> None:
+    import_all()
+    rollouts(folder / "rollouts", IMAGES)
+    scenario(folder / "one", (1, PAINTED, None, 0))
+    for name, words in STRATEGIES.items():
+        scenario(folder / name, (2, words, None, 0))
+    interrupted(folder)
+    elastic(folder)
+    broken(folder)
     for name in ("ddp", "zero2"):
         scenario(folder / f"{name}-bf16", (2, [*STRATEGIES[name], "trainer.precision=bf16-mixed"], None, 0))
 
