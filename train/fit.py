@@ -17,7 +17,7 @@ from data.rollouts import RolloutSet
 from decoding.methods.method import Method
 from heads.contract import DraftHeads
 from train import run
-from train.agreement import from_first, several
+from train.agreement import agreed, from_first, several
 from train.cluster import environment, join, process_rank
 from train.loggers import MetricsFile, tensorboard_logger, wandb_logger
 from train.meter import Meter
@@ -131,9 +131,10 @@ def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet, watching: Sequence[C
 
 def _start(job: TrainJob) -> Path | None:
     """The checkpoint to go on from, as the first process finds it: it may have moved an earlier run away."""
-    if process_rank() != 0 and several():
-        return cast(Path | None, from_first(None))
-    found = run.resume_point(Path(job.folder), run.AUTO if job.resume == run.ANEW else job.resume)
+    found = None
+    with agreed():
+        if process_rank() == 0 or not several():
+            found = run.resume_point(Path(job.folder), run.AUTO if job.resume == run.ANEW else job.resume)
     return cast(Path | None, from_first(found))
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or absent whenever the process is killed, the last two kept, the same for every strategy.
+"""Checkpoints: whole or absent whenever the process is killed, the last two kept, alike for every strategy.
 
 A checkpoint is one file, `step-000100.ckpt`, that torch reads without running code from it. Its parts:
 
@@ -203,9 +203,8 @@ class CheckpointKeeper(Callback):
         checkpoint[IMAGES_A_STEP] = self._images
 
     def _save(self, trainer: Trainer) -> None:
-        trainer.save_checkpoint(
-            self._folder / checkpoint_name(trainer.global_step)
-        )  # the strategy's, with `save`
+        # By way of the strategy, which gathers the state and calls `save`.
+        trainer.save_checkpoint(self._folder / checkpoint_name(trainer.global_step))
         if trainer.is_global_zero:
             for old in checkpoints(self._folder)[:-KEPT]:
                 old.unlink()

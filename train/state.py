@@ -1,7 +1,7 @@
 """The state of a run in one form, whatever the strategy and the number of processes that trained.
 
-Weights and moments are whole fp32 tensors by the name of their parameter. Rank 0 gets them from strategies that
-shard, and each process takes its shards from them again: bit for bit the same on the same number.
+Weights and moments are whole fp32 tensors by the name of their parameter. Rank 0 gets them from strategies
+that shard, and each process takes its shards from them again: bit for bit the same on the same number.
 """
 
 from collections.abc import Iterator, Mapping
@@ -105,11 +105,10 @@ class ZeroState:
     def __init__(self, module: nn.Module, zero: Any) -> None:
         self._named = list(module.named_parameters())
         self._zero = zero
-        partitions = getattr(zero, "single_partition_of_fp32_groups", None)
+        self._sharded = not hasattr(zero, "single_partition_of_fp32_groups")  # stages 1 and 2
         self._partitions: list[Tensor] = (
-            zero.fp32_partitioned_groups_flat if partitions is None else partitions
+            zero.fp32_partitioned_groups_flat if self._sharded else zero.single_partition_of_fp32_groups
         )
-        self._sharded = partitions is None
 
     def weights(self) -> dict[str, Tensor]:
         from deepspeed.utils import safe_get_full_fp32_param
@@ -121,6 +120,7 @@ class ZeroState:
 
         inner = self._zero.optimizer
         state: dict[str, dict[str, Tensor]] = {}
+        self._link()
         # One flat tensor holds many parameters, and all are as old as the run.
         for key, value in inner.state.get(self._partitions[0], {}).items():
             if key == "step":
@@ -132,11 +132,12 @@ class ZeroState:
         return {"state": state, "param_groups": scheduled(inner.param_groups)}
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        from deepspeed.zero import GatheredParameters
+        import deepspeed
 
+        gathered = deepspeed.zero.GatheredParameters
         for name, weight in self._named:
             value = weights[name].to(weight.device)
-            with torch.no_grad(), GatheredParameters([weight], modifier_rank=0, enabled=self._sharded):
+            with torch.no_grad(), gathered([weight], modifier_rank=0, enabled=self._sharded):
                 weight.copy_(value)
             self._set(weight, value, None)
 
@@ -151,12 +152,20 @@ class ZeroState:
                 key: value.clone() if key == "step" else torch.zeros_like(flat)
                 for key, value in example.items()
             }
-        if not self._sharded:
-            self._zero._lazy_init_hp_params_optimizer_state()  # links the parameters to the moments
+        self._link()
         for name, weight in self._named:
             for key, value in saved["state"][name].items():
                 if key != "step":
                     self._set(weight, value.to(weight.device), key)
+
+    def _link(self) -> None:
+        """Tells the parameters where their moments are, at stages 1 and 2.
+
+        DeepSpeed does so after the step of the first group, when the others have no moments yet.
+        """
+        if not self._sharded:
+            self._zero._hp_optimizer_states_linked = False
+            self._zero._lazy_init_hp_params_optimizer_state()
 
     def _gathered(self, get: Any) -> dict[str, Tensor]:
         """Of every parameter, one at a time; rank 0 keeps them."""

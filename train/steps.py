@@ -1,9 +1,11 @@
 """Steps and batches: an optimiser step takes `trainer.accumulate` batches of every process."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from lightning.pytorch import Trainer
+
+from data.loader import ResumableLoader
 
 
 def step_ended(trainer: Trainer, batch_idx: int) -> bool:
@@ -25,28 +27,18 @@ def recount(checkpoint: dict[str, Any], accumulate: int) -> None:
         counts.update(ready=done, started=done, processed=done, completed=max(0, done - 1))
 
 
-class Position(Protocol):
-    """A loader that goes on from where it stands, epoch by epoch."""
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def state_dict(self) -> dict[str, int]: ...
-
-    def load_state_dict(self, state: dict[str, int], /) -> None: ...
-
-
 class WholeRun:
     """The batches of a run as one epoch of Lightning's.
 
-    Lightning ends a step at the end of an epoch, however few batches it has, and its epochs are of another length
-    on another number of processes. Ours go on inside: the loader counts them.
+    Lightning ends a step with its epoch, however few batches it has, and its epochs have another length on
+    another number of processes. Ours go on inside: the loader counts them.
 
     Args:
         loader: Yields the rest of its epoch each time.
         batches: Of one process in the whole run, those before a resume included.
     """
 
-    def __init__(self, loader: Position, batches: int) -> None:
+    def __init__(self, loader: ResumableLoader[Any], batches: int) -> None:
         self._loader = loader
         self._batches = batches
 

@@ -1,9 +1,9 @@
-"""Lightning strategies by name, on any device. All of them write and read the one form of `train/state.py`."""
+"""Lightning strategies by name, on any device. All of them write and read the form of `train/state.py`."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from lightning.pytorch.core.optimizer import LightningOptimizer
@@ -16,9 +16,10 @@ from train.agreement import agreed, raise_together
 from train.cluster import PATIENCE
 from train.saving import load, save
 
-if TYPE_CHECKING:
-    pass
-
+NOT_FINITE = (
+    "expected a finite gradient, found NaN or infinity; the last checkpoint is kept: lower "
+    "trainer.learning_rate or set trainer.precision=32-true, and run again with resume=false"
+)
 BUCKET = 20_000_000
 """Elements that DeepSpeed gathers or reduces at a time: 80 MB in fp32."""
 
@@ -170,13 +171,12 @@ def _deepspeed(device: str, backend: str, stage: int) -> Portable:
             """A step; DeepSpeed passes over one whose gradient is not finite, and says so to itself alone."""
             done = super().optimizer_step(*args, **kwargs)
             if self.deepspeed_engine.skipped_steps:
-                raise_together(
-                    RowcastError(
-                        "expected a finite gradient, found NaN or infinity; the last checkpoint is kept: lower "
-                        "trainer.learning_rate or set trainer.precision=32-true, and run again with resume=false"
-                    )
-                )
+                raise_together(RowcastError(NOT_FINITE))
             return done
+
+        def backward(self, closure_loss: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Tensor:
+            """Lightning has divided by the batches of a step, and DeepSpeed would once more."""
+            return super().backward(closure_loss, optimizer, *args, scale_wrt_gas=False, **kwargs)
 
     return Zero(
         stage=stage,
