@@ -2,7 +2,7 @@
 
 config.yaml      every option of the last session
 contract.json    what the weights depend on; a run only goes on under the same
-metrics.csv      checkpoints/   validation/   heads/   benchmark/   wandb/
+metrics.csv      learning.json   checkpoints/   validation/   heads/   benchmark/   wandb/   tensorboard/
 """
 
 import json

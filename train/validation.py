@@ -38,7 +38,7 @@ from train.held_out import judge
 from train.learning import EPOCHS, HELD_OUT, IMAGES, SEEN, image_row
 from train.loggers import MetricsFile, log_picture
 from train.module import HeadTraining
-from train.steps import Position, step_ended
+from train.steps import WholeRun, step_ended
 
 BASELINE = "ar.safetensors"
 PIXELS = 64
@@ -142,7 +142,7 @@ class Validation(Callback):
             ],
             SEEN: [self._rollouts[i * len(self._rollouts) // count] for i in range(count)],
         }
-        place = cast(Position, trainer.train_dataloader).state_dict()  # of all processes, this step included
+        place = cast(WholeRun, trainer.train_dataloader).state_dict()  # of all processes, this step included
         done = place["epoch"] * len(self._rollouts) + place["seen"]
         values = {IMAGES: float(done), EPOCHS: done / len(self._rollouts)}
         single: dict[str, float] = {}
