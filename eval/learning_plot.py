@@ -53,7 +53,7 @@ def learning_plot(learning: Mapping[str, Any]) -> str:
         middle = _path(list(zip(curve["images"], curve["value"], strict=True)), across, down)
         parts.append(f'<path style="fill:none;stroke:var(--soft);stroke-dasharray:4 4" d="M{middle}"/>')
     for height, line in enumerate(lines):
-        parts += _drawn(line, across, down, TOP + 14 + 18 * height)
+        parts += _drawn(line, across, down, float(TOP + 14 + 18 * height))
     return "".join([*parts, "</svg>"])
 
 

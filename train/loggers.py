@@ -133,7 +133,7 @@ def tensorboard_logger(wanted: str, folder: Path, step: int | None) -> TensorBoa
     require_tensorboard(wanted)
     if wanted == "false" or find_spec(TENSORBOARD) is None:
         return None
-    purge = {} if step is None else {"purge_step": step + 1}
+    purge: dict[str, Any] = {} if step is None else {"purge_step": step + 1}
     return TensorBoardLogger(folder, name=TENSORBOARD, version="", **purge)
 
 

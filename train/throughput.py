@@ -131,7 +131,9 @@ def _alone(
     clip: float,
     result: Throughput,
 ) -> None:
-    optimiser = module.configure_optimizers()["optimizer"]  # pyright: ignore[reportIndexIssue, reportOptionalSubscript]
+    from train.optimiser import build_optimiser
+
+    optimiser = build_optimiser(module, module.schedule)
     marks: dict[str, list[tuple[float, float]]] = {"backbone": [], "heads": [], "optimiser": []}
 
     @contextmanager
@@ -164,7 +166,7 @@ def _finish_wandb() -> None:
     import wandb
 
     if wandb.run is not None:
-        wandb.finish(quiet=True)
+        wandb.finish()
 
 
 def table(result: Throughput) -> str:

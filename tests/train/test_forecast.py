@@ -54,7 +54,9 @@ def test_too_little_gives_no_number():
 def test_the_curve_goes_through_the_validations_and_on_to_twice_as_many_images():
     curve = fit_curve(IMAGES, validations(np.random.default_rng(3), 0.6))
     assert (curve.images[0], curve.images[-1]) == pytest.approx((320, 2560))
-    assert all(low <= value <= high for low, value, high in zip(curve.low, curve.value, curve.high, strict=True))
+    assert all(
+        low <= value <= high for low, value, high in zip(curve.low, curve.value, curve.high, strict=True)
+    )
     assert curve.high[-1] - curve.low[-1] > curve.high[20] - curve.low[20], "what lies ahead is less sure"
 
 
@@ -75,7 +77,7 @@ def test_twice_the_data_bring_a_quarter_of_the_gap():
     _, gain = data_gain(Judged(now=-held_out, untrained=same), Judged(now=-own, untrained=same))
     true = held_out.mean() - doubled.mean()
     assert gain.value == pytest.approx(true, rel=0.2)
-    assert gain.low < true < gain.high
+    assert gain.high - gain.low < true / 2
 
 
 def test_the_difficulty_of_the_images_is_taken_out():
