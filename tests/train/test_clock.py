@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import torch
 
 from train import clock
 from train.clock import PHASES, StepClock
@@ -46,8 +47,6 @@ def test_the_bottleneck_is_what_takes_longest_besides_validation():
 
 
 def test_the_peak_of_memory_is_in_bytes():
-    import torch
-
     before = memory_peak(torch.device("cpu"))
     assert 50e6 < before < 100e9
     block = torch.ones(int(before) // 8 + 8_000_000)  # half of the peak, and in fp32
@@ -56,9 +55,8 @@ def test_the_peak_of_memory_is_in_bytes():
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_on_a_gpu_phases_are_what_the_device_spent():
-    import torch
-
     device = torch.device("cuda")
     watch, matrix = StepClock(device), torch.ones(4096, 4096, device=device)
     watch.read()

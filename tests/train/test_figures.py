@@ -1,7 +1,7 @@
 """What a run writes down: pace, memory, acceptance of held-out images and of decoding, by offset."""
 
-import safetensors.torch
 import pytest
+import safetensors.torch
 import torch
 
 from decoding.warp import Warp

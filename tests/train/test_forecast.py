@@ -81,7 +81,7 @@ def test_twice_the_data_bring_a_quarter_of_the_gap():
 
 
 def test_the_difficulty_of_the_images_is_taken_out():
-    """Four held-out images that happen to be hard look like a gap, until what untrained heads get is known."""
+    """Held-out images that happen to be hard look like a gap, until what untrained heads get is known."""
     rng = np.random.default_rng(2)
     easy, hard = rng.normal(0.30, 0.05, 8), rng.normal(0.24, 0.05, 8)
     seen, held_out = (0.2 + side + rng.normal(0, 0.004, 8) for side in (easy, hard))
