@@ -84,6 +84,15 @@ class Trainer:
 
 
 @dataclass
+class Data:
+    mode: str = field(metadata=one_of("ids", "states", "stream"))
+    cache: str
+    cache_gb: float = field(metadata=above(0))
+    pool_images: int = field(metadata=count(1))
+    on_damage: str = field(metadata=one_of("stop", "quarantine"))
+
+
+@dataclass
 class Wandb:
     mode: str = field(metadata=one_of("offline", "online", "disabled"))
     project: str
@@ -108,6 +117,7 @@ class TrainJob:
     heads: Any = field(metadata=named(HEADS))
     """One of `heads.options.HEADS`, as a mapping with its `name`."""
     trainer: Trainer
+    data: Data
     wandb: Wandb
     tensorboard: str = field(metadata=one_of("auto", "true", "false"))
     benchmark: Benchmark

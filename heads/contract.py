@@ -20,10 +20,10 @@ from backbones.errors import RowcastError
 class Siblings:
     """Other tokens that might have stood at K places of the images, and what would have come of each.
 
-    A place is a raster index whose right neighbour is in the same row; all images share them.
+    A place is a raster index whose right neighbour is in the same row; the branches of an image share them.
     """
 
-    places: Int[Tensor, " K"]
+    places: Int[Tensor, "B K"]
     embeddings: Float[Tensor, "B K D"]
     """Of the other tokens, drawn by the backbone's law without the token that stands there."""
     states: Float[Tensor, "B K D"]

@@ -13,7 +13,10 @@ from lightning.pytorch.loggers import Logger
 from backbones.contract import Backbone, Sampling
 from conf.schema import Trainer as TrainerOptions
 from conf.schema import TrainJob
+from data.reading import Reader
 from data.rollouts import RolloutSet
+from data.shards import Rollout
+from data.stream import Stream
 from decoding.methods.method import Method
 from heads.contract import DraftHeads
 from train import run
@@ -33,6 +36,7 @@ from train.saving import (
     load,
     step_of,
 )
+from train.source import open_source
 from train.steps import WholeRun
 from train.strategy import Portable, build_strategy, process_backend
 from train.validation import Validation
@@ -54,7 +58,7 @@ class Parts:
     """The decoders of validation, with `bank` in them."""
 
 
-def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet, *watching: Callback) -> Path:
+def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream, *watching: Callback) -> Path:
     """Trains up to the last step.
 
     Args:
@@ -86,7 +90,7 @@ def images_a_step(options: TrainerOptions) -> int:
     return options.batch * options.accumulate * options.devices * options.nodes
 
 
-def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet, watching: Sequence[Callback]) -> Path:
+def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream, watching: Sequence[Callback]) -> Path:
     options, folder = job.trainer, Path(job.folder)
     start = _start(job)
     last = folder / run.CHECKPOINTS / checkpoint_name(options.steps)
@@ -111,19 +115,20 @@ def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet, watching: Sequence[C
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decay,
     )
-    module = HeadTraining(
-        bank,
-        parts.backbone,
-        schedule,
-        guidance=parts.sampling.guidance,
-        chunk=options.loss_chunk,
-        seed=options.seed,
-        mixed=options.precision == "bf16-mixed",
-    )
     batches = WholeRun(Batches(rollouts, options.batch, options.seed), options.steps * options.accumulate)
+    callbacks = [*_callbacks(job, parts, rollouts, strategy), *watching]
     try:
-        callbacks = [*_callbacks(job, parts, rollouts, strategy), *watching]
-        _run(_trainer(job, parts, callbacks, strategy, start), module, batches, start)
+        with open_source(job, parts.backbone, parts.bank, parts.sampling.guidance, rollouts) as reads:
+            module = HeadTraining(
+                bank,
+                parts.backbone,
+                schedule,
+                reads=reads,
+                chunk=options.loss_chunk,
+                seed=options.seed,
+                mixed=options.precision == "bf16-mixed",
+            )
+            _run(_trainer(job, parts, callbacks, strategy, start), module, batches, start)
     except OSError as error:  # of a figure or a painting; checkpoints have a message of their own
         raise run.unwritable(folder, error) from error
     return last
@@ -186,7 +191,9 @@ def _trainer(
     )
 
 
-def _callbacks(job: TrainJob, parts: Parts, rollouts: RolloutSet, strategy: Portable) -> list[Callback]:
+def _callbacks(
+    job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream, strategy: Portable
+) -> list[Callback]:
     """In the order they run: a step's painting comes before its checkpoint, so a kill never skips one."""
     folder, images = Path(job.folder), job.trainer.validation_images
 
@@ -204,11 +211,24 @@ def _callbacks(job: TrainJob, parts: Parts, rollouts: RolloutSet, strategy: Port
         every=job.trainer.validate_every,
         refresh=refresh,
         bank=parts.bank,
-        rollouts=rollouts,
+        # Its own: held-out images have no place in a cache.
+        reads=Reader(
+            parts.backbone,
+            guidance=parts.sampling.guidance,
+            siblings=parts.bank.reads_siblings,
+            seed=VALIDATION_SEED,
+        ),
+        rollouts=len(rollouts),
+        seen=_spread(rollouts, images) if isinstance(rollouts, RolloutSet) else [],
     )
     meter = Meter()
     keeper = CheckpointKeeper(folder / run.CHECKPOINTS, job.trainer.save_every, images_a_step(job.trainer))
     return [meter, Progress(meter), validation, keeper]
+
+
+def _spread(rollouts: RolloutSet, count: int) -> list[Rollout]:
+    """Some of the images, evenly over the set."""
+    return [rollouts[i * len(rollouts) // count] for i in range(count)]
 
 
 def _loggers(job: TrainJob, start: Path | None) -> list[Logger]:

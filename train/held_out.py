@@ -22,8 +22,6 @@ from heads.contract import DraftHeads, Lesson
 
 PLACES = 512
 """Places whose laws are alive at once."""
-SEED = 0
-"""Of siblings and of noise; the same at every validation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +37,16 @@ class Judgement:
         """The mean over labels."""
         return torch.stack(list(self.accepted.values())).mean(0)
 
+    def means(self) -> dict[str, float]:
+        """Over the images: `loss`, `accepted`, and `accepted/` every label."""
+        labels = {f"accepted/{label}": part.mean().item() for label, part in self.accepted.items()}
+        return {"loss": self.loss.mean().item(), "accepted": self.mean_accepted().mean().item(), **labels}
+
 
 @torch.no_grad()
 def judge(
     bank: DraftHeads,
-    lesson: Callable[[Sequence[Rollout], int], Lesson],
+    lesson: Callable[[Rollout], Lesson],
     rollouts: Sequence[Rollout],
     sampling: Sampling,
 ) -> Judgement:
@@ -51,7 +54,7 @@ def judge(
 
     Args:
         bank: the heads, as they are.
-        lesson: what there is to learn of some images, given a seed for its random numbers.
+        lesson: what there is to learn of an image.
         rollouts: N images.
         sampling: how laws are made.
 
@@ -60,7 +63,7 @@ def judge(
     """
     losses, accepted = [], []
     for rollout in rollouts:
-        whole = lesson([rollout], SEED)
+        whole = lesson(rollout)
         losses.append(bank.objective(bank.losses(whole)).float())
         accepted.append(overlaps(bank, whole, Warp(sampling)))
     return Judgement(

@@ -1,7 +1,6 @@
 """The training job: rollouts, training, a bundle. Every phase goes on where an earlier run stopped."""
 
 import logging
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from conf.schema import TrainJob
 from data.harvest import check_harvest
 from data.rollout import make_rollouts
 from data.rollouts import RolloutSet
+from data.stream import Stream
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.prompts import read_prompts
@@ -33,6 +33,7 @@ from train.fit import Parts, fit
 from train.learning import IMAGE_ROWS, Learning, conclude
 from train.loggers import FILE, last_metrics, require_tensorboard, require_wandb_key
 from train.saving import read_heads
+from train.source import STREAM, open_stream
 
 PHASES = 4
 PAINTERS = {"ssd": ("ssd", "ssd_r0"), "mtp": ("mtp_strict", "mtp"), "eagle": ("eagle",)}
@@ -58,7 +59,8 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
     require_processes(job.trainer.devices, job.trainer.nodes)
     if process_rank() != 0:
         with suppress(ElsewhereError):  # rank 0 tells it
-            fit(job, _parts(job), RolloutSet(job.rollouts.folder, job.rollouts.images))
+            parts = _parts(job)
+            fit(job, parts, _rollouts(job, parts))
         return None
     run.require_apart(folder, Path(job.rollouts.folder))
     require_wandb_key(job.wandb.mode)
@@ -83,7 +85,7 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
         return _write_bundle(job, parts, last)
 
 
-def prepare(job: TrainJob) -> tuple[Parts, RolloutSet]:
+def prepare(job: TrainJob) -> tuple[Parts, RolloutSet | Stream]:
     """What a run is made of, and its images; for measuring, where a run's folder is not entered."""
     _quieten()
     parts = _parts(job)
@@ -139,22 +141,31 @@ def _painter(name: str, bank: DraftHeads) -> Method:
     return build_method(options.pop("name"), options, bank)
 
 
-def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet:
-    """Makes what is missing, and proves that all of it can be trained on."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        # Started by torchrun: the others would wait on a collective while one process samples for hours.
-        rollouts = RolloutSet(job.rollouts.folder, job.rollouts.images)
-    else:
-        options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
-        rollouts = make_rollouts(parts.backbone, parts.prompts, sampling=parts.sampling, **options)
+def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
+    """Makes what is missing, and proves that all of it can be trained on; of a stream, the first few images.
+
+    Every process comes here: those that torchrun has started sample together, and wait for each other by
+    looking at the folder, since a collective would time out. Each verifies the whole set for itself, so that
+    none is away in training while another finds damage and the set is made whole again.
+    """
+    options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
+    streams = job.data.mode == STREAM
+    if streams:
+        options["images"] = min(CHECKED_IMAGES, job.rollouts.images)
+    rollouts = make_rollouts(
+        parts.backbone, parts.prompts, sampling=parts.sampling, on_damage=job.data.on_damage, **options
+    )
     rollouts.verify()
+    source = open_stream(job, parts.backbone, parts.sampling, parts.prompts) if streams else rollouts
+    if process_rank() != 0:
+        return source
     images = [rollouts[i] for i in range(min(CHECKED_IMAGES, len(rollouts)))]
     check = check_harvest(parts.backbone, images, guided=parts.sampling.guidance != 1)
     print(f"{len(rollouts)} images verified; their states give the live logits within {check.error:.1e}")
-    return rollouts
+    return source
 
 
-def _contract(job: TrainJob, rollouts: RolloutSet) -> dict[str, Any]:
+def _contract(job: TrainJob, rollouts: RolloutSet | Stream) -> dict[str, Any]:
     """What the final weights depend on."""
     made = asdict(rollouts.contract)
     trainer = asdict(job.trainer)

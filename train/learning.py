@@ -35,7 +35,7 @@ class Validation:
     held_out: list[float]
     """Acceptance on each held-out image."""
     seen: list[float]
-    """On some of the rollouts."""
+    """On some of the rollouts; none where they were made while training went on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +102,12 @@ def _conclusion(trained: list[Validation], curve: Curve | None, gain: Estimate |
     last = trained[-1]
     if len(last.held_out) < LEAST_IMAGES:
         return f"enough data? cannot tell: trainer.validation_images must be at least {LEAST_IMAGES}"
-    rollouts = (
-        f"twice the rollouts {_gain(gain)}"
-        if gain
-        else f"more rollouts nothing by themselves ({last.epochs:.2f} passes: hardly an image came twice)"
-    )
+    if gain:
+        rollouts = f"twice the rollouts {_gain(gain)}"
+    elif last.epochs < 1:
+        rollouts = f"more rollouts nothing by themselves ({last.epochs:.2f} passes: no image came twice)"
+    else:
+        rollouts = "no forecast for more rollouts: no images were kept to compare with, as data.mode=ids does"
     steps = (
         f"twice the steps at most about {_gain(curve.gain)}"
         if curve
@@ -144,7 +145,7 @@ def _validations(path: Path) -> list[Validation]:
     found = []
     for step, values in sorted(rows.items()):
         held_out, seen = _images(values, HELD_OUT), _images(values, SEEN)
-        if held_out and len(held_out) == len(seen):
+        if held_out:
             entry = Validation(
                 step=step, images=values[IMAGES], epochs=values[EPOCHS], held_out=held_out, seen=seen
             )

@@ -16,10 +16,9 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from backbones.contract import Backbone
 from backbones.errors import RowcastError
-from data.harvest import harvest
 from data.loader import ResumableLoader
+from data.reading import Reading, Reads, together
 from data.shards import Rollout
-from data.siblings import harvest_siblings
 from heads.contract import DraftHeads, Lesson
 from train.agreement import anywhere, raise_together
 from train.clock import StepClock
@@ -28,17 +27,18 @@ from train.steps import recount
 
 
 class Batch:
-    """Rollouts in a wrapper that Lightning's strategies do not look into: the harvest moves the tokens."""
+    """Rollouts in a wrapper that Lightning's strategies do not look into: reading them moves the tokens."""
 
-    def __init__(self, rollouts: Sequence[Rollout]) -> None:
-        self.rollouts = rollouts
+    def __init__(self, rollouts: Sequence[Rollout], epoch: int) -> None:
+        self.rollouts, self.epoch = rollouts, epoch
 
 
 class Batches(ResumableLoader[Rollout]):
     """The loader as Lightning takes it: it saves and restores the position by itself."""
 
     def __iter__(self) -> Iterator[Batch]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return map(Batch, super().__iter__())
+        for rollouts in super().__iter__():
+            yield Batch(rollouts, self.epoch)
 
 
 class HeadTraining(LightningModule):
@@ -48,7 +48,7 @@ class HeadTraining(LightningModule):
         bank: The heads.
         backbone: Frozen; held outside the module tree, so that no strategy or checkpoint ever sees it.
         schedule: Steps, learning rate and decay.
-        guidance: Of the decoding to come; at any but 1 the unconditional branch is learnt too.
+        reads: What gives the backbone's states of an image.
         chunk: Pairs in one piece of the loss.
         seed: Of the random numbers that some kinds of heads are trained with.
         mixed: Whether the heads compute in bf16; their weights are fp32 either way.
@@ -63,7 +63,7 @@ class HeadTraining(LightningModule):
         backbone: Backbone,
         schedule: Schedule,
         *,
-        guidance: float,
+        reads: Reads,
         chunk: int,
         seed: int,
         mixed: bool = False,
@@ -72,7 +72,7 @@ class HeadTraining(LightningModule):
         self.bank = bank
         object.__setattr__(self, "backbone", backbone)
         self.schedule = schedule
-        self._guidance = guidance
+        self._reads = reads
         self._chunk = chunk
         self._seed = seed
         self._mixed = mixed
@@ -103,7 +103,10 @@ class HeadTraining(LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Float[Tensor, ""]:
         self.clock.lap("other")
         seed = ((self._seed * 1_000_003 + batch_idx) * 1_000_003 + self.global_rank) % 2**63
-        lesson = self.lesson(batch.rollouts, seed)
+        # The backbone computes in its own dtype, whatever the precision of the heads.
+        with torch.autocast(self.device.type, enabled=False):
+            readings = [self._reads(rollout, batch.epoch) for rollout in batch.rollouts]
+            lesson = self.lesson(batch.rollouts, readings, seed)
         self.clock.lap("backbone")
         losses = self.losses(lesson)
         self._require_finite(losses, batch.rollouts)
@@ -131,24 +134,17 @@ class HeadTraining(LightningModule):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
             return self.bank.losses(lesson)
 
-    def lesson(self, rollouts: Sequence[Rollout], seed: int) -> Lesson:
-        """What the heads learn of some images; `seed` fixes its random numbers."""
-        backbone, generator, siblings = self.backbone, torch.Generator().manual_seed(seed), None
-        guided, wanted = self._guidance != 1, self.bank.reads_siblings
-        # The backbone computes in its own dtype, whatever the precision of the heads.
-        with torch.autocast(self.device.type, enabled=False):
-            data = harvest(backbone, rollouts, guided, session=wanted)
-            if wanted:
-                siblings = harvest_siblings(
-                    backbone, rollouts, data, guidance=self._guidance, generator=generator
-                )
+    def lesson(self, rollouts: Sequence[Rollout], readings: Sequence[Reading], seed: int) -> Lesson:
+        """What the heads learn of some images that were read; `seed` fixes its random numbers."""
+        backbone = self.backbone
+        states, embeddings, siblings = together(backbone, rollouts, readings)
         return Lesson(
-            states=data.states,
-            embeddings=data.embeddings,
+            states=states,
+            embeddings=embeddings,
             grid=backbone.grid,
             chunk=self._chunk,
             head=lambda hidden: backbone.head(hidden.to(backbone.dtype)),
-            generator=generator,
+            generator=torch.Generator().manual_seed(seed),
             siblings=siblings,
         )
 

@@ -25,9 +25,11 @@ from conf.launch import launch
 from conf.schema import TrainJob
 
 if TYPE_CHECKING:
+    from data.reading import Reader
     from data.rollouts import RolloutSet
+    from data.stream import Stream
     from train.fit import Parts
-    from train.module import HeadTraining
+    from train.module import Batch, HeadTraining
 
 ROUNDS, STEPS = 5, 12
 NEVER = 10**9
@@ -80,7 +82,7 @@ class Stopwatch(Callback):
 
 
 def measure(
-    job: TrainJob, parts: "Parts", rollouts: "RolloutSet", rounds: int = ROUNDS, steps: int = STEPS
+    job: TrainJob, parts: "Parts", rollouts: "RolloutSet | Stream", rounds: int = ROUNDS, steps: int = STEPS
 ) -> Throughput:
     """Times the parts and the whole in turns.
 
@@ -91,17 +93,24 @@ def measure(
         rounds: how often.
         steps: of training in a round, at least 4: the first warms up, the last validates and saves.
     """
+    from data.reading import Reader
     from train.fit import fit
     from train.module import Batches, HeadTraining
     from train.optimiser import Schedule
 
     device = parts.backbone.device
     schedule = Schedule(steps=steps, warm_up=0, learning_rate=1e-6, weight_decay=0.0)
+    reader = Reader(
+        parts.backbone,
+        guidance=parts.sampling.guidance,
+        siblings=parts.bank.reads_siblings,
+        seed=job.trainer.seed,
+    )
     module = HeadTraining(
         parts.bank,
         parts.backbone,
         schedule,
-        guidance=parts.sampling.guidance,
+        reads=reader,
         chunk=job.trainer.loss_chunk,
         seed=job.trainer.seed,
         mixed=job.trainer.precision == "bf16-mixed",
@@ -120,14 +129,23 @@ def measure(
             _finish_wandb()
         result.training.add([stopwatch.ends[0], stopwatch.ends[-2]], steps - 2)
         batches = iter(Batches(rollouts, job.trainer.batch, job.trainer.seed))
-        _alone(module, [next(batches).rollouts for _ in range(steps - 2)], mark, job.trainer.clip, result)
+        _alone(
+            module,
+            reader,
+            [next(batches) for _ in range(steps - 2)],
+            mark,
+            clip=job.trainer.clip,
+            result=result,
+        )
     return result
 
 
 def _alone(
     module: "HeadTraining",
-    batches: list[Any],
+    reader: "Reader",
+    batches: "list[Batch]",
     mark: Callable[[], tuple[float, float]],
+    *,
     clip: float,
     result: Throughput,
 ) -> None:
@@ -142,9 +160,10 @@ def _alone(
         yield
         marks[part].append(mark())
 
-    for index, rollouts in enumerate(batches):
+    for batch in batches:
         with timed("backbone"):
-            lesson = module.lesson(rollouts, index)
+            readings = [reader(rollout, batch.epoch) for rollout in batch.rollouts]
+            lesson = module.lesson(batch.rollouts, readings, seed=0)
         with timed("heads"):
             module.bank.objective(module.losses(lesson)).backward()
         with timed("optimiser"):

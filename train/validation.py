@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,14 +26,14 @@ from tqdm import tqdm
 
 from backbones.contract import Backbone, Sampling
 from backbones.durable import write_durably
-from data.loader import Dataset
+from data.reading import Reads
 from data.shards import Rollout
 from decoding.engine import generate
 from decoding.generation import Generation, Trace
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.noise import Noise
-from heads.contract import DraftHeads
+from heads.contract import DraftHeads, Lesson
 from train.agreement import agreed
 from train.held_out import judge
 from train.learning import EPOCHS, HELD_OUT, IMAGES, SEEN, image_row
@@ -60,7 +61,9 @@ class Validation(Callback):
         every: Steps between paintings.
         refresh: Gives the methods' heads the weights of now; called in every process.
         bank: The methods' heads.
-        rollouts: What is trained on.
+        reads: What gives the backbone's states of an image.
+        rollouts: How many images are trained on.
+        seen: Some of them, as many as are painted; none if they cannot be had beforehand.
     """
 
     def __init__(
@@ -75,7 +78,9 @@ class Validation(Callback):
         every: int,
         refresh: Callable[[], None],
         bank: DraftHeads,
-        rollouts: Dataset[Rollout],
+        reads: Reads,
+        rollouts: int,
+        seen: Sequence[Rollout],
     ) -> None:
         self._backbone = backbone
         self._methods = methods
@@ -87,7 +92,9 @@ class Validation(Callback):
         self._every = every
         self._refresh = refresh
         self._bank = bank
+        self._reads = reads
         self._rollouts = rollouts
+        self._seen = seen
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.ckpt_path is None:
@@ -128,36 +135,36 @@ class Validation(Callback):
 
     def _judge(self, trainer: Trainer, module: HeadTraining) -> None:
         """Held-out images, and as many of those that are trained on."""
-        count, tokens = len(self._prompts), self._baseline().cpu()
-        sets = {
-            HELD_OUT: [
-                Rollout(
-                    key=f"held-out-{i}",
-                    prompt=self._prompts[i],
-                    tokens=tokens[i],
-                    seed=self._seed,
-                    sample=self._samples[i],
-                )
-                for i in range(count)
-            ],
-            SEEN: [self._rollouts[i * len(self._rollouts) // count] for i in range(count)],
-        }
         place = cast(WholeRun, trainer.train_dataloader).state_dict()  # of all processes, this step included
-        done = place["epoch"] * len(self._rollouts) + place["seen"]
-        values = {IMAGES: float(done), EPOCHS: done / len(self._rollouts)}
+        done = place["epoch"] * self._rollouts + place["seen"]
+        values: dict[str, float] = {IMAGES: done, EPOCHS: done / self._rollouts}
         single: dict[str, float] = {}
-        for name, images in sets.items():
-            judged = judge(self._bank, module.lesson, images, self._sampling)
-            accepted = judged.mean_accepted()
-            values |= {f"{name}/loss": judged.loss.mean().item(), f"{name}/accepted": accepted.mean().item()}
-            values |= {
-                f"{name}/accepted/{label}": part.mean().item() for label, part in judged.accepted.items()
-            }
-            single |= {image_row(name, i): share for i, share in enumerate(accepted.tolist())}
+        for name, images in {HELD_OUT: self._held_out(), SEEN: self._seen}.items():
+            if images:
+                judged = judge(self._bank, partial(self._lesson, module), images, self._sampling)
+                values |= {f"{name}/{figure}": value for figure, value in judged.means().items()}
+                accepted = judged.mean_accepted().tolist()
+                single |= {image_row(name, i): share for i, share in enumerate(accepted)}
         for logger in trainer.loggers:
-            logger.log_metrics(
-                values | (single if isinstance(logger, MetricsFile) else {}), trainer.global_step
+            every = values | single if isinstance(logger, MetricsFile) else values
+            logger.log_metrics(every, trainer.global_step)
+
+    def _lesson(self, module: HeadTraining, rollout: Rollout) -> Lesson:
+        with torch.no_grad():
+            return module.lesson([rollout], [self._reads(rollout, 0)], self._seed)
+
+    def _held_out(self) -> list[Rollout]:
+        tokens = self._baseline().cpu()
+        return [
+            Rollout(
+                key=f"held-out-{i}",
+                prompt=prompt,
+                tokens=tokens[i],
+                seed=self._seed,
+                sample=self._samples[i],
             )
+            for i, prompt in enumerate(self._prompts)
+        ]
 
     def _strip(self, rows: Sequence[Int[Tensor, "N P"]], step: int) -> Path | None:
         """Writes the pictures, where the backbone has what turns tokens into pixels."""

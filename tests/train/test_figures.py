@@ -4,6 +4,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from data.reading import Reader
 from decoding.warp import Warp
 from heads.offsets import pairs
 from tests.train.session import job, parts, rollouts
@@ -32,6 +33,13 @@ def run(tmp_path_factory):
     for step, name, value in read_metrics(folder / "metrics.csv"):
         figures.setdefault(step, {})[name] = value
     return folder, figures
+
+
+def lesson_of(things, rollout):
+    schedule = Schedule(steps=1, warm_up=0, learning_rate=1.0, weight_decay=0.0)
+    reads = Reader(things.backbone, guidance=2.0, siblings=things.bank.reads_siblings, seed=0)
+    module = HeadTraining(things.bank, things.backbone, schedule, reads=reads, chunk=100, seed=0)
+    return module.lesson([rollout], [reads(rollout, 0)], 0)
 
 
 def test_images_a_second_are_those_of_the_time_without_validation(run):
@@ -93,9 +101,7 @@ def test_acceptance_is_the_overlap_of_laws_place_by_place(tmp_path):
     with torch.no_grad():
         for weight in things.bank.parameters():
             weight.add_(0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
-    schedule = Schedule(steps=1, warm_up=0, learning_rate=1.0, weight_decay=0.0)
-    module = HeadTraining(things.bank, things.backbone, schedule, guidance=2.0, chunk=100, seed=0)
-    lesson, warp = module.lesson([rollouts(tmp_path)[0]], 0), Warp(things.sampling)
+    lesson, warp = lesson_of(things, rollouts(tmp_path)[0]), Warp(things.sampling)
     with torch.no_grad():
         found = overlaps(things.bank, lesson, warp)
         for offset in things.bank.offsets:
@@ -113,9 +119,7 @@ def test_acceptance_is_the_overlap_of_laws_place_by_place(tmp_path):
 def test_every_kind_of_heads_says_what_it_drafts(tmp_path):
     for kind, labels in (("mtp", {f"t+{i}" for i in range(1, 6)}), ("eagle", {"t+1"})):
         things = parts(kind)
-        schedule = Schedule(steps=1, warm_up=0, learning_rate=1.0, weight_decay=0.0)
-        module = HeadTraining(things.bank, things.backbone, schedule, guidance=2.0, chunk=100, seed=0)
-        lesson = module.lesson([rollouts(tmp_path)[0]], 0)
+        lesson = lesson_of(things, rollouts(tmp_path)[0])
         drafts = {draft.label: draft for draft in things.bank.drafts(lesson)}
         assert drafts.keys() == labels
         near = drafts["t+1"]
