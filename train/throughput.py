@@ -197,9 +197,9 @@ def table(result: Throughput) -> str:
         ("    optimiser, alone", result.optimiser),
         ("(c) training", result.training),
     ):
-        lines.append(f"{name:<28}{_spread(cost.wall, 1000, ' ms'):>22}{_spread(cost.cpu, 1000, ' ms'):>22}")
+        lines.append(f"{name:<28}{_spread(cost.wall, 1e3, ' ms'):>22}{_spread(cost.cpu, 1e3, ' ms'):>22}")
     wall, cpu = result.shares("wall"), result.shares("cpu")
-    lines.append(f"{'(a + b) / c':<28}{_spread(wall, 100, ' %'):>22}{_spread(cpu, 100, ' %'):>22}")
+    lines.append(f"{'(a + b) / c':<28}{_spread(wall, 1e2, ' %'):>22}{_spread(cpu, 1e2, ' %'):>22}")
     images = result.images / statistics.median(result.training.wall)
     verdict = "at least" if statistics.median(cpu) >= WANTED else "LESS THAN"
     lines.append(f"training keeps {verdict} {WANTED:.0%} of the pace of its two parts; {images:.3g} images/s")

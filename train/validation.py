@@ -137,7 +137,7 @@ class Validation(Callback):
         """Held-out images, and as many of those that are trained on."""
         place = cast(WholeRun, trainer.train_dataloader).state_dict()  # of all processes, this step included
         done = place["epoch"] * self._rollouts + place["seen"]
-        values: dict[str, float] = {IMAGES: done, EPOCHS: done / self._rollouts}
+        values: dict[str, float] = {IMAGES: float(done), EPOCHS: done / self._rollouts}
         single: dict[str, float] = {}
         for name, images in {HELD_OUT: self._held_out(), SEEN: self._seen}.items():
             if images:
