@@ -97,6 +97,7 @@ def measure(
     from train.fit import fit
     from train.module import Batches, HeadTraining
     from train.optimiser import Schedule
+    from train.steps import WholeRun
 
     device = parts.backbone.device
     schedule = Schedule(steps=steps, warm_up=0, learning_rate=1e-6, weight_decay=0.0)
@@ -128,15 +129,9 @@ def measure(
             fit(_short(job, Path(folder), steps), parts, rollouts, stopwatch)
             _finish_wandb()
         result.training.add([stopwatch.ends[0], stopwatch.ends[-2]], steps - 2)
-        batches = iter(Batches(rollouts, job.trainer.batch, job.trainer.seed))
-        _alone(
-            module,
-            reader,
-            [next(batches) for _ in range(steps - 2)],
-            mark,
-            clip=job.trainer.clip,
-            result=result,
-        )
+        loader = iter(WholeRun(Batches(rollouts, job.trainer.batch, job.trainer.seed), steps))
+        batches = [next(loader) for _ in range(steps - 2)]
+        _alone(module, reader, batches, mark, clip=job.trainer.clip, result=result)
     return result
 
 
