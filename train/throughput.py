@@ -170,8 +170,18 @@ def _alone(
 
 
 def _short(job: TrainJob, folder: Path, steps: int) -> TrainJob:
+    """One process, one batch a step, nothing between the first step and the last."""
     trainer = replace(
-        job.trainer, steps=steps, warm_up=0, validate_every=NEVER, save_every=NEVER, validation_images=1
+        job.trainer,
+        strategy="auto",
+        devices=1,
+        nodes=1,
+        accumulate=1,
+        steps=steps,
+        warm_up=0,
+        validate_every=NEVER,
+        save_every=NEVER,
+        validation_images=1,
     )
     return replace(job, folder=str(folder), resume="auto", trainer=trainer)
 
