@@ -7,6 +7,7 @@ kind of heads, so that its report can be written again when the training run is 
 import json
 from collections.abc import Mapping
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,11 @@ def learning_section(folder: Path) -> str | None:
         ]
     note = (
         "Acceptance of first drafts after true tokens, on images that were never trained on and on some of "
-        "the rollouts. The band is a fitted saturating power law with its 95 % interval; training on for as "
-        "many images again gains at most what it says, since the learning rate has come to its end. The gap "
-        "between the two lines is twice what unlimited rollouts would bring, and four times what twice as "
-        "many would, if it falls as one over their number."
+        "the rollouts, whose line is corrected for how easy they were to untrained heads. The band is a "
+        "fitted saturating power law with its 95 % interval; training on for as many images again gains at "
+        "most what it says, since the learning rate has come to its end. The gap between the lines is twice "
+        "what unlimited rollouts would bring and four times what twice as many would, if it falls as one "
+        "over their number."
     )
     return section("Training: was it enough data?", note, *parts)
 
@@ -63,11 +65,13 @@ def _table(learning: Mapping[str, Any]) -> str:
             f"{entry['images']:,.0f}",
             f"{entry['epochs']:.2f}",
             f"{_mean(entry['held_out']):.3f}",
-            f"{_mean(entry['seen']):.3f}",
+            f"{_mean(entry['seen']):.3f}" if entry["seen"] else "-",
+            f"{gap:+.3f}" if gap is not None else "-",
         ]
-        for entry in learning["validations"]
+        for entry, gap in zip_longest(learning["validations"], learning["fair_gaps"])
     ]
-    return table(["step", "images trained on", "epochs", "held-out images", "rollouts"], rows)
+    heading = ["step", "images trained on", "epochs", "held-out images", "rollouts", "gap, corrected"]
+    return table(heading, rows)
 
 
 def _mean(values: list[float]) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 WIDTH, HEIGHT = 880, 320
@@ -23,10 +23,7 @@ def learning_plot(learning: Mapping[str, Any]) -> str:
     trained = [entry for entry in learning["validations"] if entry["images"] > 0]
     if not trained:
         return ""
-    lines = [
-        _line(trained, "held_out", "held-out images", "stroke:var(--accent)"),
-        _line(trained, "seen", "rollouts", "stroke:var(--verify)"),
-    ]
+    lines = _lines(learning)
     curve = learning["curve"]
     xs = [x for line in lines for x, _ in line.points] + (curve["images"] if curve else [])
     ys = [y for line in lines for _, y in line.points]
@@ -41,7 +38,8 @@ def learning_plot(learning: Mapping[str, Any]) -> str:
 
     label = "accepted share of first drafts"
     parts = [f'<svg class="plot learning" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">']
-    parts += _axes(bottom, top, down, [entry["images"] for entry in trained], across)
+    ticks = [entry["images"] for entry in trained] + (curve["images"][-1:] if curve else [])
+    parts += _axes(bottom, top, down, ticks, across)
     parts.append(
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}">images trained on (log scale)</text>'
     )
@@ -57,9 +55,16 @@ def learning_plot(learning: Mapping[str, Any]) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def _line(trained: Sequence[Mapping[str, Any]], key: str, name: str, style: str) -> _Line:
-    points = [(entry["images"], sum(entry[key]) / len(entry[key])) for entry in trained]
-    return _Line(name=name, style=style, points=points)
+def _lines(learning: Mapping[str, Any]) -> list[_Line]:
+    validations, gaps = learning["validations"], learning["fair_gaps"]
+    held_out = [(entry["images"], sum(entry["held_out"]) / len(entry["held_out"])) for entry in validations]
+    seen = [(images, share + gap) for (images, share), gap in zip(held_out, gaps, strict=False)]
+    lines = [
+        _Line(name="held-out images", style="stroke:var(--accent)", points=held_out),
+        _Line(name="rollouts, were they as easy", style="stroke:var(--verify)", points=seen),
+    ]
+    trained = [replace(line, points=[point for point in line.points if point[0] > 0]) for line in lines]
+    return [line for line in trained if line.points]
 
 
 def _logarithmic(low: float, high: float) -> Callable[[float], float]:

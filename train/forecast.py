@@ -133,12 +133,10 @@ def data_gain(held_out: Judged, seen: Judged, seed: int = 0) -> tuple[Estimate, 
         The gap, and the gain of twice the rollouts, not below 0; None with fewer than `LEAST_IMAGES` images
         on a side.
     """
-    sides = (seen, held_out)
-    if min(len(side.now) for side in sides) < LEAST_IMAGES:
+    if min(len(held_out.now), len(seen.now)) < LEAST_IMAGES:
         return None
-    slope = _slope(sides)
-    adjusted = [side.now - slope * side.untrained for side in sides]
-    gap = float(adjusted[0].mean() - adjusted[1].mean())
+    adjusted = _adjusted(seen, held_out)
+    gap = fair_gap(held_out, seen)
     rng = np.random.default_rng(seed)
     means = [side[rng.integers(len(side), size=(DRAWS, len(side)))].mean(1) for side in adjusted]
     images = sum(map(len, adjusted))
@@ -149,8 +147,20 @@ def data_gain(held_out: Judged, seen: Judged, seed: int = 0) -> tuple[Estimate, 
     return Estimate(value=gap, low=low, high=high), gain
 
 
+def fair_gap(held_out: Judged, seen: Judged) -> float:
+    """Acceptance on images trained on less that on held-out ones, as if all were equally easy."""
+    one, other = _adjusted(seen, held_out)
+    return float(one.mean() - other.mean())
+
+
+def _adjusted(*sides: Judged) -> list[Float[ndarray, " N"]]:
+    """Acceptance less what the ease of the images explains: one slope on untrained acceptance, within sides."""
+    slope = _slope(sides)
+    return [side.now - slope * side.untrained for side in sides]
+
+
 def _slope(sides: Sequence[Judged]) -> float:
-    """Of acceptance on untrained acceptance, within the sides; 0 where that does not vary."""
+    """0 where untrained acceptance does not vary."""
     before = np.concatenate([side.untrained - side.untrained.mean() for side in sides])
     now = np.concatenate([side.now - side.now.mean() for side in sides])
     spread = float(before @ before)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from backbones.durable import write_durably
-from train.forecast import LEAST_IMAGES, LEAST_POINTS, Curve, Estimate, Judged, data_gain, fit_curve
+from train.forecast import LEAST_IMAGES, LEAST_POINTS, Curve, Estimate, Judged, data_gain, fair_gap, fit_curve
 from train.loggers import FILE, read_metrics
 
 LEARNING = "learning.json"
@@ -47,8 +47,11 @@ class Learning:
     validations: list[Validation]
     curve: Curve | None
     """None if there were too few validations."""
+    fair_gaps: list[float]
+    """Of the validations in turn; acceptance on images trained on less that on held-out ones, the ease of the
+    images taken out. Empty if that cannot be done."""
     gap: Estimate | None
-    """Acceptance on images trained on less that on held-out ones; None before the first epoch is over."""
+    """The last of them with its interval; None before the first epoch is over."""
     more_rollouts: Estimate | None
     """Gain from twice the rollouts."""
     conclusion: str
@@ -78,22 +81,34 @@ def learn(validations: list[Validation], rollouts: int) -> Learning:
     if trained:
         accepted = np.array([entry.held_out for entry in trained])
         curve = fit_curve(np.array([entry.images for entry in trained]), accepted)
-    if trained and len(trained) < len(validations) and trained[-1].epochs >= 1:
-        first, last = validations[0], trained[-1]
-        both = data_gain(
-            Judged(now=np.array(last.held_out), untrained=np.array(first.held_out)),
-            Judged(now=np.array(last.seen), untrained=np.array(first.seen)),
-        )
-        gap, gain = both or (None, None)
+    pairs = _pairs(validations)
+    if pairs and trained and trained[-1].epochs >= 1:
+        gap, gain = data_gain(*pairs[-1]) or (None, None)
     return Learning(
         schema=SCHEMA,
         rollouts=rollouts,
         validations=validations,
         curve=curve,
+        fair_gaps=[fair_gap(*pair) for pair in pairs],
         gap=gap,
         more_rollouts=gain,
         conclusion=_conclusion(trained, curve, gain),
     )
+
+
+def _pairs(validations: list[Validation]) -> list[tuple[Judged, Judged]]:
+    """Held-out images and rollouts at every validation; none where the heads were never judged untrained."""
+    first = validations[0] if validations else None
+    if first is None or first.images or not first.seen:
+        return []
+    before = [np.array(first.held_out), np.array(first.seen)]
+    return [
+        (
+            Judged(now=np.array(entry.held_out), untrained=before[0]),
+            Judged(now=np.array(entry.seen), untrained=before[1]),
+        )
+        for entry in validations
+    ]
 
 
 def _conclusion(trained: list[Validation], curve: Curve | None, gain: Estimate | None) -> str:

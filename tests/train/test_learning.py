@@ -101,7 +101,7 @@ def test_a_strange_file_is_named(tmp_path, content):
 
 
 def test_what_is_in_the_file_is_escaped(tmp_path):
-    learning = json.loads(json.dumps({"schema": SCHEMA, "validations": [], "curve": None}))
+    learning = json.loads(json.dumps({"schema": SCHEMA, "validations": [], "fair_gaps": [], "curve": None}))
     (tmp_path / LEARNING).write_text(json.dumps({"<b>": learning | {"conclusion": "<script>"}}))
     page = learning_section(tmp_path)
     assert "<script>" not in page
