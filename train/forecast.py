@@ -154,7 +154,7 @@ def fair_gap(held_out: Judged, seen: Judged) -> float:
 
 
 def _adjusted(*sides: Judged) -> list[Float[ndarray, " N"]]:
-    """Acceptance less what the ease of the images explains: one slope on untrained acceptance, within sides."""
+    """Acceptance less what the ease of the images explains; one slope on untrained acceptance for all."""
     slope = _slope(sides)
     return [side.now - slope * side.untrained for side in sides]
 
