@@ -63,7 +63,7 @@ def require_processes(devices: int, nodes: int) -> None:
             )
     elif nodes > 1:
         raise RowcastError(
-            f"expected processes on trainer.nodes={nodes} that torchrun or srun started, found this one alone: "
+            f"expected processes on trainer.nodes={nodes} started by torchrun or srun, found this one alone: "
             f"on each node run torchrun --nnodes={nodes} --nproc-per-node={devices} --rdzv-backend=c10d "
             "--rdzv-endpoint=HOST:29500 -m train and the same options"
         )
