@@ -38,14 +38,9 @@ def environment() -> ClusterEnvironment:
 
 
 def process_rank() -> int:
-    """Which of the processes of a run this is; 0 writes, prints and speaks for all.
-
-    Of processes that Lightning starts on several nodes, all but one have some other number than 0.
-    """
+    """Which of the processes of a run this is; 0 writes, prints and speaks for all."""
     found = environment()
-    if found.creates_processes_externally:
-        return found.global_rank()
-    return found.node_rank() or found.local_rank()
+    return found.global_rank() if _started(found) else found.local_rank()
 
 
 def local_rank() -> int:
@@ -57,20 +52,20 @@ def require_processes(devices: int, nodes: int) -> None:
     """Makes sure that those who started the processes and the options agree on their number.
 
     Raises:
-        RowcastError: if they do not; if nobody said where the other nodes are.
+        RowcastError: if they do not; if there shall be several nodes and nobody started the processes.
     """
     found = environment()
-    if found.creates_processes_externally:
+    if _started(found):
         if found.world_size() != devices * nodes:
             raise RowcastError(
                 f"expected trainer.devices={devices} times trainer.nodes={nodes} processes, found "
                 f"{found.world_size()} that were started: set both to what torchrun or srun was told"
             )
-    elif nodes > 1 and not {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK"} <= os.environ.keys():
+    elif nodes > 1:
         raise RowcastError(
-            f"expected {nodes} nodes that torchrun, SLURM or MASTER_ADDR, MASTER_PORT and NODE_RANK tell of, "
-            f"found none of them: on each node run torchrun --nnodes={nodes} --nproc-per-node={devices} "
-            "--rdzv-backend=c10d --rdzv-endpoint=HOST:29500 -m train and the same options"
+            f"expected processes on trainer.nodes={nodes} started by torchrun or srun, found this one alone: "
+            f"on each node run torchrun --nnodes={nodes} --nproc-per-node={devices} --rdzv-backend=c10d "
+            "--rdzv-endpoint=HOST:29500 -m train and the same options"
         )
 
 
@@ -80,9 +75,14 @@ def join(backend: str) -> None:
     Those that Lightning starts come later and find everything decided.
     """
     found = environment()
-    if found.creates_processes_externally and found.world_size() > 1:
+    if _started(found) and found.world_size() > 1:
         os.environ["MASTER_ADDR"] = found.main_address
         os.environ["MASTER_PORT"] = str(found.main_port)
         torch.distributed.init_process_group(
             backend, rank=found.global_rank(), world_size=found.world_size(), timeout=PATIENCE
         )
+
+
+def _started(found: ClusterEnvironment) -> bool:
+    """Whether all processes were there from the start; those of Lightning come when training begins."""
+    return not isinstance(found, LightningEnvironment)

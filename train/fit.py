@@ -76,13 +76,12 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream, *watching: C
         KeyboardInterrupt: after Ctrl-C.
     """
     threads = torch.get_num_threads()  # several processes share the cores; what comes after has them all
-    try:
-        join(process_backend(parts.backbone.device))
-        return _fit(job, parts, rollouts, watching)
-    finally:
-        if torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
-        torch.set_num_threads(threads)
+    join(process_backend(parts.backbone.device))
+    last = _fit(job, parts, rollouts, watching)
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    torch.set_num_threads(threads)
+    return last
 
 
 def images_a_step(options: TrainerOptions) -> int:

@@ -47,11 +47,6 @@ def test_ranks(started_by, found, rank, local):
     assert (process_rank(), local_rank()) == (rank, local)
 
 
-def test_the_first_process_of_a_later_node_is_not_the_first(started_by):
-    started_by({"NODE_RANK": "1", "LOCAL_RANK": "0"})
-    assert process_rank() != 0
-
-
 def test_an_interactive_slurm_shell_starts_no_processes(started_by):
     started_by(SLURM | {"SLURM_JOB_NAME": "bash"})
     assert process_rank() == 0
@@ -73,14 +68,16 @@ def test_as_many_processes_as_the_options_say(started_by, found):
         require_processes(8, 2)
 
 
-def test_nodes_must_be_told_of_each_other(started_by, monkeypatch):
+def test_several_nodes_need_somebody_to_start_them(started_by):
     started_by({})
     require_processes(8, 1)
     with pytest.raises(RowcastError, match="run torchrun --nnodes=2 --nproc-per-node=8"):
         require_processes(8, 2)
-    for name, value in {"MASTER_ADDR": "node0", "MASTER_PORT": "29500", "NODE_RANK": "1"}.items():
-        monkeypatch.setenv(name, value)
-    require_processes(8, 2)
+
+
+def test_processes_of_lightning_are_taken_as_they_come(started_by):
+    started_by(LIGHTNING)
+    require_processes(4, 1)
 
 
 def test_slurm_must_say_how_many_tasks_a_node_has(started_by):

@@ -1,4 +1,4 @@
-"""Two real processes: every strategy trains alike, resumes bit for bit, and hands its run to any other."""
+"""Real processes: every strategy trains alike, resumes bit for bit, and hands its run to any other."""
 
 import json
 from collections import Counter
@@ -7,11 +7,21 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.process import run_module
 from tests.train.worlds import STEPS, STRATEGIES
 from train.loggers import read_metrics
 from train.saving import checkpoints, read_heads
 
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory):
+    """A folder with the runs of `tests/train/worlds.py`."""
+    folder = tmp_path_factory.mktemp("worlds")
+    done = run_module("tests.train.worlds", folder, timeout=400)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    return folder
 
 
 def batches(folder: Path, rank: int) -> list[tuple[int, float, list[str]]]:
@@ -75,7 +85,7 @@ def test_paintings_are_of_the_weights_of_their_step(worlds, name):
     assert steps == {0, STEPS}
 
 
-@pytest.mark.parametrize("name", ["ddp", "zero2"])
+@pytest.mark.parametrize("name", ["one", "ddp", "zero2"])
 def test_killed_runs_end_bit_for_bit_as_uninterrupted_ones(worlds, name):
     whole, resumed = last(worlds / name), last(worlds / f"{name}-killed")
     assert whole["global_step"] == resumed["global_step"] == STEPS
@@ -86,8 +96,13 @@ def test_killed_runs_end_bit_for_bit_as_uninterrupted_ones(worlds, name):
             value.equal(resumed["optimizer_states"][0]["state"][key][part]) for part, value in state.items()
         )
     assert whole["lr_schedulers"] == resumed["lr_schedulers"]
-    trained = batches(worlds / f"{name}-killed", 0)
-    assert len(trained) > 2 * STEPS  # some batches were done again
+    assert len(batches(worlds / f"{name}-killed", 0)) > 2 * STEPS  # some batches were done again
+
+
+def test_a_checkpoint_without_its_name_does_not_count(worlds):
+    """Killed in the first one, and between the last one's bytes and its name."""
+    whole, resumed = (last(worlds / name)["state_dict"] for name in ("one", "one-unsaved"))
+    assert all(weight.equal(resumed[key]) for key, weight in whole.items())
 
 
 @pytest.mark.parametrize(("moved", "reference"), [("moved", "ddp"), ("three-moved", "three")])
@@ -148,4 +163,41 @@ def test_mixed_precision_is_the_same_and_weights_stay_whole(worlds):
         weights = last(worlds / f"{name}-bf16")["state_dict"]
         assert {weight.dtype for weight in weights.values()} == {torch.float32}
     torch.testing.assert_close(curve(worlds / "zero2-bf16"), curve(worlds / "ddp-bf16"), atol=1e-3, rtol=0)
-    assert not torch.equal(curve(worlds / "ddp-bf16"), curve(worlds / "ddp"))
+    assert not torch.equal(curve(worlds / "ddp-bf16"), curve(worlds / "ddp")[:4])
+
+
+def test_the_comparison_can_fail(worlds):
+    """A run that forgets the loader's position ends with other weights."""
+    whole, forgetful = (last(worlds / name)["state_dict"] for name in ("one", "one-forgetful"))
+    assert not all(weight.equal(forgetful[key]) for key, weight in whole.items())
+
+
+def test_loader_and_images_end_alike(worlds):
+    loops = [last(worlds / name)["loops"]["fit_loop"]["state_dict"] for name in ("one", "one-killed")]
+    assert loops[0] == loops[1] == {"combined_loader": [{"epoch": 1, "seen": 4}]}
+    for name in ("step-000000.png", "step-000004.png", "step-000008.png", "ar.safetensors"):
+        paintings = [(worlds / run / "validation" / name).read_bytes() for run in ("one", "one-killed")]
+        assert paintings[0] == paintings[1]
+
+
+def test_only_the_last_two_checkpoints_stay(worlds):
+    names = [path.name for path in (worlds / "one-killed" / "checkpoints").iterdir()]
+    assert sorted(names) == ["step-000006.ckpt", "step-000008.ckpt"]
+
+
+def test_checkpoints_hold_heads_alone(worlds):
+    names = last(worlds / "one")["state_dict"]
+    assert all(name.startswith(("bank.predictors.", "bank.correction.")) for name in names)
+
+
+def test_optimiser_state_is_saved_by_name(worlds):
+    optimiser, names = last(worlds / "one")["optimizer_states"][0], last(worlds / "one")["state_dict"].keys()
+    assert {name for group in optimiser["param_groups"] for name in group["param_names"]} == names
+    assert optimiser["state"].keys() == names
+
+
+def test_metrics_have_every_painting_once(worlds):
+    rows = [read_metrics(worlds / name / "metrics.csv") for name in ("one", "one-killed")]
+    painted = [[row for row in run if row[1].startswith("ssd/")] for run in rows]
+    assert painted[0] == painted[1]
+    assert {step for step, _, _ in painted[0]} == {0, 4, 8}
