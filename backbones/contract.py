@@ -125,8 +125,8 @@ class Backbone(ABC):
             f"expected a backbone that two threads can share, found {self.name}: set data.mode=ids"
         )
 
-    def close(self) -> None:
-        """Closes the open session, if any: whatever goes on with it raises RowcastError."""
+    def close(self) -> None:  # noqa: B027
+        """Optional: closes the open session, so that whatever goes on with it raises RowcastError."""
 
     @abstractmethod
     def encode(self, prompts: Sequence[str], guided: bool = True) -> Prompt:

@@ -3,12 +3,12 @@
 A folder holds one subfolder a writer. A process takes the first that no other holds, writes there alone, and
 reads what all have finished; so ranks, nodes and runs share a folder without speaking to each other.
 
-What is kept stays: once the cap is reached nothing more is stored. Epochs pass over all images in a new order
-each time, and for that the usual rule (drop what was used longest ago) would drop most of what is needed next.
-Room is only made by dropping shards of other contents: of another model, set of images or guidance, the oldest
-first, and none that a live process uses.
+What is kept stays: once the cap is reached nothing more is stored. Epochs pass over all images in a new
+order each time, where the usual rule (drop what was used longest ago) would drop most of what is needed next.
+Room is only made by dropping shards of other contents: of another model, set of images or guidance, the
+oldest first, and none that a live process uses.
 
-A cache can only save time. Where the disk is full, or a file damaged, a line says so and the work is done anew.
+A cache can only save time. Where the disk is full or a file is damaged, a line says so and the work is done.
 """
 
 import fcntl
@@ -19,14 +19,23 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
-import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from backbones.durable import only_writer
 from backbones.errors import RowcastError
-from data.state_shards import END, Entry, OpenShard, cost, decode, encode, index_of, read_index, remove
-from data.state_shards import write_index
+from data.state_shards import (
+    END,
+    Entry,
+    OpenShard,
+    cost,
+    decode,
+    encode,
+    index_of,
+    read_index,
+    remove,
+    write_index,
+)
 
 SHARD_BYTES = 64 * 10**6
 """The most that a kill can lose of what was kept, unless an entry alone is larger."""
@@ -104,11 +113,7 @@ class StateCache:
 
     def _claim(self) -> tuple[Path, BinaryIO]:
         """The first subfolder that nobody holds, without what its last holder left unfinished."""
-        for number in count():
-            own = self._folder / f"{number:03d}"
-            with suppress(RowcastError):
-                lock = only_writer(own, "data.cache")
-                break
+        own, lock = next(filter(None, map(self._try, count())))
         lock.truncate(0)
         lock.write(self._content.encode())
         lock.flush()
@@ -116,6 +121,12 @@ class StateCache:
             if not index_of(shard).exists():
                 remove(shard)
         return own, lock
+
+    def _try(self, number: int) -> tuple[Path, BinaryIO] | None:
+        own = self._folder / f"{number:03d}"
+        with suppress(RowcastError):  # somebody else's
+            return own, only_writer(own, "data.cache")
+        return None
 
     def _found(self) -> dict[str, Entry]:
         """The entries of finished shards."""

@@ -36,9 +36,9 @@ def content(reader: Reader, contract: Contract) -> str:
 class CachedReader:
     """As `Reader`, with the same bits.
 
-    An image has one entry for its states, and one for each draw of siblings. Where siblings are wanted and one
-    draw is not kept yet, the image is read anew, since that takes a session: with siblings the cache saves
-    work from the `DRAWS`-th repetition on.
+    An image has one entry for its states, and one for each draw of siblings. Where siblings are wanted and
+    a draw is not kept yet, the image is read anew, since that takes a session: with siblings the cache saves
+    work from epoch `DRAWS` on, without them from the second epoch on.
     """
 
     def __init__(self, reader: Reader, cache: StateCache) -> None:

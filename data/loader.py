@@ -32,7 +32,7 @@ class Foresees(Protocol):
     """A dataset that makes its samples as they are needed, and so wants to know which will be."""
 
     def foresee(self, steps: Iterator[tuple[int, list[int]]], rank: int, world: int) -> None:
-        """Hears of every step to come, as `ResumableLoader.ahead` has it; rank r takes `[r::world]` of each."""
+        """Hears of the steps to come, as of `ResumableLoader.ahead`; rank r takes `[r::world]` of each."""
         ...
 
 

@@ -15,7 +15,7 @@ from data.durable import disk_errors
 from data.record import from_json
 from data.storage import Storage
 
-NAME = re.compile(r"rollouts-\d{8}-\d{8}\.tar")
+ENTRY = re.compile(r"rollouts-\d{8}-\d{8}\.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,11 @@ def entry_name(shard: str) -> str:
     return shard.removesuffix(".tar") + ".json"
 
 
+def is_entry(name: str) -> bool:
+    """Whether a file of this name holds an entry."""
+    return ENTRY.fullmatch(name) is not None
+
+
 def read_manifest(storage: Storage, sizes: Mapping[str, int] | None = None) -> list[Entry]:
     """The entries of a set, in the order of their images; none if there are none yet.
 
@@ -68,8 +73,7 @@ def read_manifest(storage: Storage, sizes: Mapping[str, int] | None = None) -> l
     """
     with disk_errors(storage.place):
         sizes = storage.sizes() if sizes is None else sizes
-        names = [name for name in sizes if NAME.fullmatch(name.removesuffix(".json") + ".tar")]
-        contents = storage.read_all(sorted(names))
+        contents = storage.read_all(sorted(filter(is_entry, sizes)))
     entries = []
     for name, content in contents.items():
         try:

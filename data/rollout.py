@@ -25,7 +25,7 @@ from data.claims import SUFFIX, Claims, pauses
 from data.contract import Contract
 from data.damage import damaged
 from data.durable import disk_errors
-from data.manifest import entry_name, gaps, read_manifest, shard_name
+from data.manifest import entry_name, gaps, is_entry, read_manifest, shard_name
 from data.plan import Plan
 from data.processes import rank_and_count
 from data.quarantine import QUARANTINE, STOP, Mender
@@ -107,7 +107,7 @@ class _Work:
             RowcastError: if there are shards of which nobody can say what made them.
         """
         sizes = self.storage.sizes()
-        entries = read_manifest(self.storage, sizes)
+        entries = any(map(is_entry, sizes))
         claims = Claims(self.storage)
         if entries and contracts.FILE not in sizes:
             raise RowcastError(

@@ -3,6 +3,7 @@
 import hashlib
 import zlib
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from data.shards import Rollout, check_tokens, image_key, unpack
 from data.storage import Storage, open_storage
 
 __all__ = ["Rollout", "RolloutSet"]
+
+MOST_MENDS = 3
+"""A disk that damages one shard more often is broken, and only stopping helps."""
 
 
 class RolloutSet:
@@ -43,6 +47,7 @@ class RolloutSet:
         self.contract = read_contract(self._storage)
         self._length = images
         self._mend = mend
+        self._damages: Counter[str] = Counter()
         while (damage := self._index()) is not None:
             self._put_right(damage)
 
@@ -102,7 +107,8 @@ class RolloutSet:
         return next((damaged(self._storage, entry) for entry in wrong), None)
 
     def _put_right(self, damage: DamagedShardError) -> None:
-        if self._mend is None:
+        self._damages[damage.entry.shard] += 1
+        if self._mend is None or self._damages[damage.entry.shard] > MOST_MENDS:
             raise damage
         self._mend(damage)
 

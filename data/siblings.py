@@ -1,4 +1,4 @@
-"""Siblings: other likely tokens for some places of an archived image, and the states that would follow them."""
+"""Siblings: other likely tokens for some places of an archived image, and the states that would follow."""
 
 from dataclasses import dataclass
 

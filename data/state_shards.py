@@ -1,7 +1,7 @@
 """A shard of cached states: a plain webdataset tar of `<key>.safetensors`, and its index beside it.
 
-The index is written last: a tar without one was not finished, and counts for nothing. Nothing is synced to the
-disk, for what a crash spoils is found by its checksum and computed again.
+The index is written last: a tar without one was not finished, and counts for nothing. Nothing is synced to
+the disk, for what a crash spoils is found by its checksum and computed again.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""The cache keeps what it is given, under its cap, and loses nothing but time to damage, kills and full disks."""
+"""The cache keeps what it is given under its cap; damage, kills and full disks cost nothing but time."""
 
 import os
 import resource

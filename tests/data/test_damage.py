@@ -198,3 +198,13 @@ def test_what_cannot_be_moved_aside_stops(folder):
         make(folder).verify()
     assert shards(folder)[entries(folder)[0].shard] == spoilt
     assert not list(folder.glob("*.claim"))
+
+
+def test_a_disk_that_damages_a_shard_again_and_again_stops_the_work(folder):
+    rollouts = make(folder)
+    for _ in range(3):
+        damage(folder, "bit flip")
+        rollouts.verify()
+    damage(folder, "bit flip")
+    with pytest.raises(RowcastError, match="with changed bytes"):
+        rollouts.verify()

@@ -62,13 +62,15 @@ def test_a_batch_holds_one_branch_of_all_images_then_the_next():
 
 @pytest.mark.parametrize("siblings", [False, True])
 def test_kept_readings_have_the_same_bits(tmp_path, siblings):
-    live, asked = reader(siblings), []
+    asked = []
 
-    def counting(rollout, epoch):
-        asked.append(epoch)
-        return live(rollout, epoch)
+    class Counting(Reader):
+        def __call__(self, rollout, epoch):
+            asked.append(epoch)
+            return super().__call__(rollout, epoch)
 
-    counting.backbone, counting.siblings = live.backbone, siblings
+    live = reader(siblings)
+    counting = Counting(live.backbone, guidance=2.0, siblings=siblings, seed=0)
     images = RolloutSet(write_set(tmp_path / "set", images=4))
     cache = StateCache(tmp_path / "cache", limit=10**7, content=content(live, images.contract))
     cached = CachedReader(counting, cache)
@@ -78,7 +80,7 @@ def test_kept_readings_have_the_same_bits(tmp_path, siblings):
 
 
 def test_content_and_image_decide_the_key(tmp_path):
-    contract = RolloutSet(write_set(tmp_path)).contract
+    contract = RolloutSet(write_set(tmp_path / "set")).contract
     readers = [reader(), reader(siblings=False), reader(seed=1), reader(guidance=1.0), reader(guidance=3.0)]
     other = Reader(tiny_backbone(seed=1), guidance=2.0, siblings=True, seed=0)
     half = Reader(tiny_backbone(dtype=torch.bfloat16), guidance=2.0, siblings=True, seed=0)

@@ -17,9 +17,7 @@ def harvested(backbone, guided=True, places=100, seed=0):
     states = harvest(backbone, [IMAGE], guided, session=True).states
     generator = torch.Generator().manual_seed(seed)
     guidance = 2.0 if guided else 1.0
-    others = harvest_siblings(
-        backbone, IMAGE, states, guidance=guidance, generator=generator, places=places
-    )
+    others = harvest_siblings(backbone, IMAGE, states, guidance=guidance, generator=generator, places=places)
     return states, others
 
 
@@ -28,9 +26,7 @@ def harvested(backbone, guided=True, places=100, seed=0):
 def test_states_are_those_of_images_with_the_other_token(row_end, guided):
     backbone = tiny_backbone(3, 4, row_end=row_end)
     _, others = harvested(backbone, guided)
-    assert others.places.tolist() == [0, 1, 2, 4, 5, 6, 8, 9, 10], (
-        "the last of a row has no right neighbour"
-    )
+    assert others.places.tolist() == [0, 1, 2, 4, 5, 6, 8, 9, 10], "the last of a row has no right neighbour"
     prompt = backbone.encode([IMAGE.prompt], guided)
     for number, (place, token) in enumerate(zip(others.places, others.tokens, strict=True)):
         other = IMAGE.tokens[None].clone()

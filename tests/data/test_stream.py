@@ -31,7 +31,9 @@ OPTIONS = {"batch": 3, "shard_images": SHARD, "seed": 1}
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The set as `data.mode=ids` makes it."""
-    return make_rollouts(tiny_backbone(2, 2), PROMPTS, tmp_path_factory.mktemp("ids"), images=IMAGES, **OPTIONS)
+    return make_rollouts(
+        tiny_backbone(2, 2), PROMPTS, tmp_path_factory.mktemp("ids"), images=IMAGES, **OPTIONS
+    )
 
 
 def begun(folder, images=2):
@@ -69,6 +71,14 @@ def passes(dataset, count, state=None, batch=2):
             if len(seen) == count:
                 break
     return seen, loader.state_dict()
+
+
+def broken_off(folder):
+    """A stream that Ctrl-C ended after two batches."""
+    images = stream(folder).__enter__()
+    passes(images, 2)
+    images.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    return images
 
 
 class TestWindow:
@@ -152,9 +162,7 @@ def test_two_ranks_sample_their_own_images_once(tmp_path, whole, monkeypatch):
 
 
 def test_other_modes_go_on_with_what_a_stream_has_left(tmp_path, whole):
-    with pytest.raises(KeyboardInterrupt), stream(tmp_path / "set") as images:
-        passes(images, 2)
-        raise KeyboardInterrupt
+    images = broken_off(tmp_path / "set")
     assert not images._thread.is_alive()
     assert any(entry.samples == 1 for entry in read_manifest(images._storage))
     again = begun(tmp_path / "set", IMAGES)
@@ -176,35 +184,29 @@ def test_a_failure_in_the_thread_is_the_trainers(tmp_path, monkeypatch):
     assert not images._thread.is_alive()
 
 
-def test_leaving_ends_the_thread_in_the_middle_of_an_image(tmp_path):
-    backbone = tiny_backbone(16, 16)
-    folder = tmp_path / "set"
-    make_rollouts(backbone, PROMPTS, folder, images=1, **OPTIONS)
-    slow = Sampler(backbone, Plan(PROMPTS, 1), backbone.sampling, 1, 8)
-    started, forward = threading.Event(), type(backbone).forward
+def test_leaving_ends_the_thread_in_the_middle_of_an_image(tmp_path, monkeypatch):
+    images, started = stream(tmp_path / "set"), threading.Event()
+    backbone = type(images._backbone)
+    forward = backbone.forward
 
     def delayed(self, tokens):
         started.set()
-        time.sleep(0.05)
+        time.sleep(0.5)
         return forward(self, tokens)
 
-    backbone.forward = delayed.__get__(backbone)  # the twin takes its attributes over
-    with Stream(folder, 40, slow, pool=8, shard_images=8, shown=False) as images:
-        images.foresee(ResumableLoader(range(40), 1, seed=0).ahead(), 0, 1)
-        backbone.forward = None
-        begin = time.monotonic()
-        time.sleep(0.2)
-    assert time.monotonic() - begin < 5
+    monkeypatch.setattr(backbone, "forward", delayed)
+    with images:
+        images.foresee(ResumableLoader(range(IMAGES), 1, seed=0).ahead(), 0, 1)
+        assert started.wait(timeout=30)
     assert not images._thread.is_alive()
     assert images._failure is None
+    assert len(images._made) == 2, "the image was not finished"
 
 
 def test_a_damaged_image_is_refused_or_sampled_anew(tmp_path, whole):
     for mend in (False, True):
         folder = tmp_path / f"set{mend}"
-        with pytest.raises(KeyboardInterrupt), stream(folder) as images:
-            passes(images, 2)
-            raise KeyboardInterrupt
+        broken_off(folder)
         for single in folder.glob("rollouts-*.tar"):
             content = bytearray(single.read_bytes())
             content[len(content) // 3] ^= 1
