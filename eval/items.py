@@ -2,11 +2,13 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
+from typing import Any
 
 from eval.prompt_sets.prompt import Prompt
+from eval.samples import Sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,21 @@ def set_items(chosen: Sequence[tuple[Sequence[Prompt], int]], seed: int) -> list
     random.Random(seed).shuffle(counted)
     most = max(samples for _, samples in counted)
     return _numbered([prompt for turn in range(most) for prompt, samples in counted if turn < samples])
+
+
+def metadata_of(items: Sequence[Item]) -> Callable[[Sample], dict[str, Any]]:
+    """What prompt sets say of logged images, in the words of their own files, for scorers."""
+    known = {
+        item.prompt.text: {
+            "set": item.prompt.set,
+            "item_id": item.prompt.id,
+            "tag": item.prompt.category,
+            "prompt": item.prompt.text,
+            **item.prompt.details,
+        }
+        for item in items
+    }
+    return lambda sample: known[sample.prompt]
 
 
 def _numbered(prompts: Sequence[Prompt]) -> list[Item]:

@@ -5,7 +5,7 @@ from html import escape
 
 from eval.figures import heat_map, order_map
 from eval.maps import DIRECTIONS, AcceptanceMap, Maps
-from eval.page import Markup, section, tag
+from eval.page import section, tag
 from eval.results import DecoderResult, Results
 from eval.table import law
 
@@ -36,12 +36,17 @@ def _scales() -> str:
 def _decoder(decoder: DecoderResult, maps: Maps, opened: bool) -> str:
     order = maps.order
     tip = f"final after forward {order.min():.0f} to {order.max():.0f}"
-    figures = [_figure(order_map(order.tolist(), tip), "order of commit", tip)]
-    figures += [_acceptance(found) for found in maps.acceptance]
+    below = f"forward {order.min():.0f} to {order.max():.0f}"
+    groups = [_group("order of commit", [_figure(order_map(order.tolist(), tip), "", below)])]
+    for direction, title in DIRECTIONS.items():
+        found = [_acceptance(one) for one in maps.acceptance if one.direction == direction]
+        groups += [_group(f"acceptance, {title}", found)] if found else []
     summary = f"<summary>{escape(decoder.name)} {tag(law(decoder))} {_overall(maps.acceptance)}</summary>"
-    return (
-        f'<details{" open" if opened else ""}>{summary}<div class="maps">{"".join(figures)}</div></details>'
-    )
+    return f'<details{" open" if opened else ""}>{summary}<div class="maps">{"".join(groups)}</div></details>'
+
+
+def _group(title: str, figures: Sequence[str]) -> str:
+    return f'<div class="group"><h4>{escape(title)}</h4>{"".join(figures)}</div>'
 
 
 def _overall(maps: Sequence[AcceptanceMap]) -> str:
@@ -56,11 +61,9 @@ def _overall(maps: Sequence[AcceptanceMap]) -> str:
 def _acceptance(found: AcceptanceMap) -> str:
     share = 100 * found.accepted / found.examined
     tip = f"{share:.1f} % of {found.examined:,} drafts accepted"
-    title = f"{DIRECTIONS[found.direction]}, round {found.round + 1}"
+    title = f"round {found.round + 1}: "
     return _figure(heat_map(found.cells.tolist(), 1.0, tip), title, f"{share:.0f} %")
 
 
-def _figure(image: str, title: str, below: str) -> Markup:
-    return Markup(
-        f"<figure>{image}<figcaption>{escape(title)}<br><b>{escape(below)}</b></figcaption></figure>"
-    )
+def _figure(image: str, title: str, below: str) -> str:
+    return f"<figure>{image}<figcaption>{escape(title)}<b>{escape(below)}</b></figcaption></figure>"

@@ -129,7 +129,11 @@ def stratified_means(
     draws: int,
     seed: int,
 ) -> Float[np.ndarray, " draws"]:
-    """Weighted means of resamples that keep each stratum's size."""
+    """Weighted means of resamples that keep each stratum's size.
+
+    Resampled means vary too little by (n - 1) / n, which is half in a stratum of two; they are spread about
+    the stratum's own mean until their variance is unbiased (Rao and Wu 1988).
+    """
     rng, total = np.random.default_rng(seed), np.zeros(draws)
     for group in groups:
         values, share = data[group], float(weights[group].sum())
@@ -137,7 +141,8 @@ def stratified_means(
         for start in range(0, draws, block):
             rows = min(block, draws - start)
             chosen = rng.integers(len(group), size=(rows, len(group)))
-            total[start : start + rows] += share * values[chosen].mean(1)
+            spread = (values[chosen].mean(1) - values.mean()) * np.sqrt(len(group) / max(1, len(group) - 1))
+            total[start : start + rows] += share * (values.mean() + spread)
     return total
 
 

@@ -46,7 +46,7 @@ def speed_pass(bench: Bench) -> None:
             for name in names:
                 paint(bench, (name, "main"), [item], timed=True)
                 bar.update()
-        if bench.references and any(chosen[1] == "reference" for chosen, _ in todo):
+        if bench.plan.warm_up and any(chosen[1] == "reference" for chosen, _ in todo):
             paint_by_reference(bench, bench.items[0])
         for chosen, item in todo:
             if chosen[1] == "reference":

@@ -5,7 +5,7 @@ from html import escape
 from eval.page import Markup, section, table, tag, tagged
 from eval.results import DecoderResult, Ladder, Results, Rung
 from eval.statistics import Spread
-from eval.table import BASELINE, interval, law, milliseconds, speed_rows
+from eval.table import BASELINE, interval, law, speed_rows
 
 PHASES = (
     ("trunk", "backbone forwards", ("prefill", "forward")),
@@ -69,7 +69,7 @@ def ladder_section(results: Results) -> str | None:
         "decoders, interleaved. The gain of a method is over our own autoregression, in the same loop; what "
         "a leaner loop gains by itself stands apart from it."
     )
-    heading = ["loop", "law", "latency ms (IQR)", "", "loop gain", "speculation gain (95 %)", "total (95 %)"]
+    heading = ["loop", "law", "median ms", "", "loop gain", "speculation gain (95 %)", "total (95 %)"]
     return section("The ladder", note, table(heading, rows, words=2))
 
 
@@ -90,7 +90,7 @@ def _latency(latency: Spread, ladder: Ladder) -> list[str]:
     )
     width = 120 * latency.median / longest
     return [
-        milliseconds(latency),
+        f"{1000 * latency.median:.0f}",
         Markup(f'<span class="track long"><i class="bar" style="width:{width:.0f}px"></i></span>'),
     ]
 
@@ -102,8 +102,9 @@ def acceptance_section(results: Results) -> str | None:
         return None
     groups: dict[tuple[str, ...], list[DecoderResult]] = {}
     for decoder in drafting:
-        kinds = tuple(sorted({label.partition("+")[0] for label in decoder.acceptance}))
-        groups.setdefault(kinds, []).append(decoder)
+        kinds = {label.partition("+")[0] for label in decoder.acceptance}
+        kinds = kinds - {"h", "v"} | ({"spatial"} if kinds & {"h", "v"} else set())
+        groups.setdefault(tuple(sorted(kinds)), []).append(decoder)
     note = (
         "Share of drafts that the first verification accepts, by what made them: h+ along the row, v+ down, "
         "t+ along the raster."

@@ -12,7 +12,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); line-height: 1.5; font-family: system-ui,
   -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; font-size: 15px; }
-main { max-width: 1120px; margin: 0 auto; padding: 48px 28px 72px; }
+main { max-width: 1200px; margin: 0 auto; padding: 48px 24px 72px; }
 h1 { font-size: 30px; line-height: 1.2; letter-spacing: -.02em; margin: 0 0 8px; font-weight: 650; }
 h2 { font-size: 19px; letter-spacing: -.01em; margin: 52px 0 4px; font-weight: 620; }
 p { margin: 0 0 14px; max-width: 78ch; }
@@ -26,7 +26,7 @@ p { margin: 0 0 14px; max-width: 78ch; }
   padding: 6px 18px; margin: 12px 0; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
 th { color: var(--soft); font-weight: 520; font-size: 13px; }
-th, td { text-align: right; padding: 9px 10px; border-bottom: 1px solid var(--line); white-space: nowrap;
+th, td { text-align: right; padding: 9px 9px; border-bottom: 1px solid var(--line); white-space: nowrap;
   }
 tr:last-child td { border-bottom: 0; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; font-weight: 560; }
@@ -45,13 +45,16 @@ th:last-child, td:last-child { padding-right: 0; }
 .gallery .card { padding: 14px 16px 12px; }
 .gallery h3 { font-size: 14px; font-weight: 560; margin: 0 0 10px; overflow-wrap: anywhere; }
 figcaption { font-size: 12.5px; text-align: center; margin-top: 4px; overflow-wrap: anywhere; }
-figcaption span { display: block; font-size: 11.5px; }
-figcaption.lossless span { color: var(--good); }
-figcaption.lossy span { color: var(--lossy); }
+.gallery figcaption span { display: block; font-size: 11.5px; }
+.gallery figcaption.lossless span { color: var(--good); }
+.gallery figcaption.lossy span { color: var(--lossy); }
 img { display: block; width: 100%; border-radius: 6px; }
 img.pixels { image-rendering: pixelated; }
-.maps { display: flex; flex-wrap: wrap; gap: 22px; margin-top: 14px; }
-.maps figure { width: 176px; }
+.maps { display: flex; flex-wrap: wrap; gap: 18px 40px; margin-top: 14px; }
+.maps .group { display: flex; flex-wrap: wrap; gap: 4px 12px; align-content: start; }
+.maps .group:first-child { width: 132px; }
+.maps h4 { flex-basis: 100%; margin: 0; font-size: 13px; font-weight: 520; color: var(--soft); }
+.maps figure { width: 132px; }
 .maps figcaption b { color: var(--ink); font-weight: 560; }
 img.heat { border: 1px solid var(--line); background: var(--card); border-radius: 4px; }
 .scale { display: flex; flex-wrap: wrap; align-items: center; gap: 10px; font-size: 12.5px; color:

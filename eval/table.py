@@ -96,7 +96,7 @@ def verdict(delta: Delta) -> str:
         return MISSING
     if delta.equivalent:
         return "yes"
-    return "no" if delta.low > 0 or delta.high < 0 else "undecided"
+    return "differs" if delta.low > 0 or delta.high < 0 else "undecided"
 
 
 def law(decoder: DecoderResult) -> str:
@@ -152,7 +152,7 @@ def notes(results: Results) -> list[str]:
         )
         lines.append(
             "detectable: the difference such a run finds in four of five repetitions; within: yes where two "
-            "one-sided tests at 5 % show it, no where the interval leaves 0 out, else undecided"
+            "one-sided tests at 5 % show it, differs where the interval leaves 0 out, else undecided"
         )
     if results.ladder:
         gain = interval(results.ladder.loop_gain, "{:.2f}", unit="x")

@@ -23,12 +23,14 @@ pytestmark = pytest.mark.unit
 
 
 def test_bootstrap_within_strata_matches_the_enumeration_of_all_resamples():
-    strata = {"a": [0.0, 1.0, 5.0], "b": [10.0, 12.0]}
-    every = [
-        np.mean([*one, *two])
-        for one in itertools.product(strata["a"], repeat=3)
-        for two in itertools.product(strata["b"], repeat=2)
-    ]
+    """Of each stratum's resampled mean, the deviation is scaled by sqrt(n / (n - 1))."""
+
+    def means(values):
+        scale = np.sqrt(len(values) / (len(values) - 1))
+        draws = itertools.product(values, repeat=len(values))
+        return [np.mean(values) + scale * (np.mean(draw) - np.mean(values)) for draw in draws]
+
+    every = [0.6 * one + 0.4 * two for one in means([0.0, 1.0, 5.0]) for two in means([10.0, 12.0])]
     found = paired_delta([0.0, 10.0, 1.0, 12.0, 5.0], ["a", "b", "a", "b", "a"], draws=40_000)
     low, high = np.quantile(every, [0.025, 0.975])
     assert found.value == pytest.approx(28 / 5)
@@ -112,3 +114,12 @@ def test_coverage_of_paired_stratified_intervals_and_of_equivalence():
         wrongly_equal += found.equivalent
     assert 0.90 <= covered / 200 <= 0.985
     assert wrongly_equal / 200 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+
+
+def test_strata_of_two_are_not_overconfident():
+    """12 strata of two prompts: without the correction about one in six intervals would miss the truth."""
+    rng, strata, covered = np.random.default_rng(4), [str(index // 2) for index in range(24)], 0
+    for _ in range(300):
+        found = paired_delta(rng.normal(size=24).tolist(), strata, draws=500)
+        covered += found.low <= 0 <= found.high
+    assert covered / 300 > 0.91

@@ -7,10 +7,11 @@ import pytest
 
 from backbones.errors import RowcastError
 from backbones.pocket.photographs import parse_caption
-from eval.items import plain_prompts, set_items, work_items
+from eval.items import metadata_of, plain_prompts, set_items, work_items
 from eval.prompt_sets.choose import Share, choose, stratified
 from eval.prompt_sets.formats import read_coco, read_dpg, read_geneval, read_parti
 from eval.prompt_sets.manifest import SETS
+from tests.eval.test_samples import sample
 
 pytestmark = pytest.mark.unit
 
@@ -137,6 +138,12 @@ def test_items_take_every_prompt_before_a_second_image_and_never_paint_one_twice
     items = set_items([(one, 1), (two, 2)], seed=0)
     assert Counter(item.prompt.text for item in items) == {"x": 1, "y": 3, "z": 2}
     assert len({(item.prompt.text, item.sample) for item in items}) == len(items)
+
+
+def test_scorers_are_told_what_the_set_says_of_an_image(tmp_path):
+    path = write(tmp_path, "m.jsonl", "".join(json.dumps(entry) + "\n" for entry in GENEVAL))
+    told = metadata_of(work_items(read_geneval(path, "geneval"), 2))(sample("a photo of two clocks"))
+    assert told == {"set": "geneval", "item_id": "00001", **GENEVAL[1]}
 
 
 def test_every_set_says_where_it_comes_from():

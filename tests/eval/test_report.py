@@ -158,7 +158,7 @@ def test_verdicts_of_deltas():
         return Delta(value=0.0, low=low, high=high, n=9, detectable=1.0, margin=1.0, equivalent=equivalent)
 
     assert verdict(delta(-0.1, 0.1, True)) == "yes"
-    assert verdict(delta(1.0, 2.0, False)) == "no"
+    assert verdict(delta(1.0, 2.0, False)) == "differs"
     assert verdict(delta(-1.0, 2.0, False)) == "undecided"
 
 
