@@ -13,6 +13,7 @@ from lightning.pytorch.loggers import Logger
 from backbones.contract import Backbone, Sampling
 from conf.schema import Trainer as TrainerOptions
 from conf.schema import TrainJob
+from data.reading import Reader
 from data.rollouts import RolloutSet
 from data.shards import Rollout
 from data.stream import Stream
