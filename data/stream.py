@@ -21,7 +21,7 @@ from data.contract import read_contract
 from data.damage import DamagedShardError
 from data.gather import gather
 from data.manifest import Entry, read_entry, read_manifest, shard_name
-from data.rollouts import read_rollout
+from data.rollouts import MOST_MENDS, read_rollout
 from data.sampler import Sampler
 from data.shards import Rollout, pack, publish
 from data.storage import Storage, open_storage
@@ -115,10 +115,12 @@ class Stream:
         """
         image = range(self._images)[index]
         self._wait(image)
+        mends = 0
         while isinstance(found := self._read(image), DamagedShardError):
-            if self._mend is None:
+            if self._mend is None or mends == MOST_MENDS:
                 raise found
             self._mend(found)
+            mends += 1
             self._index()
         with self._changed:
             if self._window is not None:

@@ -1,6 +1,8 @@
 """`data.mode` decides when work is done, never what is learnt: the same lessons and weights, bit for bit."""
 
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -37,9 +39,9 @@ def lessons(monkeypatch):
     return record
 
 
-def trained(folder: Path, mode: str, steps: int = STEPS) -> dict[str, torch.Tensor]:
+def trained(folder: Path, mode: str, *overrides: str) -> dict[str, torch.Tensor]:
     """The heads after a run, or the rest of one."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     options = job(
         folder,
         f"rollouts.folder={folder}/rollouts",
@@ -49,10 +51,11 @@ def trained(folder: Path, mode: str, steps: int = STEPS) -> dict[str, torch.Tens
         f"data.mode={mode}",
         "data.pool_images=3",
         f"data.cache={folder}/states",
-        "trainer.batch=2",
+        *([] if overrides else ["trainer.batch=2"]),
         "trainer.save_every=2",
         "trainer.validate_every=100",
-        f"trainer.steps={steps}",
+        f"trainer.steps={STEPS}",
+        *overrides,
     )
     things = parts(correction=1.0)
     images = make_rollouts(
@@ -144,3 +147,21 @@ def test_the_command_streams_stops_and_goes_on_in_another_mode(tmp_path):
     assert "resuming at step" in output
     assert list((tmp_path / "states").glob("*/*.tar"))
     assert (tmp_path / "train/benchmark/report.html").exists()
+
+
+@pytest.mark.slow
+def test_two_processes_that_stream_learn_what_two_with_all_images_do(tmp_path):
+    """Each samples its own share; beside them, two that read and keep states in one folder."""
+    heads, root = {}, Path(__file__).parents[2]
+    for mode in ("ids", "stream", "states"):
+        words = [sys.executable, "-m", "tests.train.test_modes", str(tmp_path / mode), mode]
+        subprocess.run(words, cwd=root, check=True, timeout=300)
+        heads[mode] = saving.read_heads(saving.checkpoints(tmp_path / mode / "checkpoints")[-1])
+        assert shards(tmp_path / mode / "rollouts") == shards(tmp_path / "ids/rollouts")
+        for weight, value in heads["ids"].items():
+            assert torch.equal(heads[mode][weight], value), (mode, weight)
+    assert len({path.parent for path in (tmp_path / "states/states").glob("*/*.tar")}) == 2
+
+
+if __name__ == "__main__":
+    trained(Path(sys.argv[1]), sys.argv[2], "trainer.devices=2")
