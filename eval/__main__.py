@@ -7,17 +7,12 @@ A quick look on any CPU: `python -m eval benchmark.images=4 benchmark.quality_im
 import sys
 
 from conf.launch import launch
-<<<<<<< HEAD
-from conf.schema import CompareJob, EvalJob, ReportJob
+from conf.schema import CompareJob, DoctorJob, EvalJob, ReportJob
 
 REGRESSION = 1
 """Exit status of a comparison that proves something worse."""
-=======
-from conf.schema import DoctorJob, EvalJob
-
 CAUSE_FOUND = 1
 """Exit status of the doctor."""
->>>>>>> main
 
 
 def benchmark(job: EvalJob) -> None:
@@ -27,7 +22,6 @@ def benchmark(job: EvalJob) -> None:
     run(job)
 
 
-<<<<<<< HEAD
 def report(job: ReportJob) -> None:
     """Says where the page is."""
     from pathlib import Path
@@ -52,7 +46,19 @@ def compare(job: CompareJob) -> None:
         sys.exit(REGRESSION)
 
 
-COMMANDS = {"report": (ReportJob, report), "compare": (CompareJob, compare)}
+def doctor(job: DoctorJob) -> None:
+    """Names the first known cause of low acceptance; exits with 1 if there is one."""
+    from eval.doctor.job import diagnose
+
+    if diagnose(job):
+        sys.exit(CAUSE_FOUND)
+
+
+COMMANDS = {
+    "report": (ReportJob, report),
+    "compare": (CompareJob, compare),
+    "doctor": (DoctorJob, doctor),
+}
 """What may stand before the options, in place of the benchmark itself."""
 
 
@@ -63,25 +69,4 @@ if __name__ == "__main__":
         sys.argv[1:] = words[1:]
         launch(words[0], schema, job, command=words[0])
     else:
-        launch("eval", EvalJob, main)
-=======
-def doctor(job: DoctorJob) -> None:
-    """Names the first known cause of low acceptance; exits with 1 if there is one."""
-    from eval.doctor.job import diagnose
-
-    if diagnose(job):
-        sys.exit(CAUSE_FOUND)
-
-
-def main(words: list[str]) -> None:
-    """Takes the command off, if there is one; the rest are options."""
-    if words[:1] == ["doctor"]:
-        sys.argv[1:] = words[1:]
-        launch("doctor", DoctorJob, doctor, command="doctor")
-    else:
         launch("eval", EvalJob, benchmark)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
->>>>>>> main
