@@ -16,7 +16,7 @@ from data.sampler import Sampler
 from data.storage import open_storage
 from data.stream import Stream
 from heads.contract import DraftHeads
-from train.strategy import process_rank
+from train.cluster import process_rank
 
 STATES, STREAM = "states", "stream"
 """What `data.mode` may be, beside `ids`."""

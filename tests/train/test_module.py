@@ -4,6 +4,7 @@ import resource
 
 import pytest
 import torch
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, SingleDeviceStrategy
 from PIL import Image
 
 from backbones.errors import RowcastError
@@ -52,9 +53,13 @@ def test_only_matrices_are_decayed_and_all_heads_are_trained():
 
 
 def test_strategies_by_name():
-    assert build_strategy("auto", device="cpu", devices=1, zero_stage=2) == "auto"
-    several = build_strategy("auto", device="cpu", devices=2, zero_stage=2)
-    assert type(several).__name__ == "DDPStrategy"
+    def chosen(name, processes):
+        return build_strategy(name, device=torch.device("cpu"), processes=processes, zero_stage=2)
+
+    assert isinstance(chosen("auto", 1), SingleDeviceStrategy)
+    assert isinstance(chosen("auto", 2), DDPStrategy)
+    assert isinstance(chosen("ddp", 1), DDPStrategy)
+    assert isinstance(chosen("fsdp2", 2), ModelParallelStrategy)
 
 
 def module(bank):
@@ -162,7 +167,7 @@ class TestFit:
         with pytest.raises(RowcastError, match="found: None in place of"):
             saving.check_fits(last, HeadBank(32, horizontal=3, vertical=2, correction=2.0).state_dict())
         torch.save({"state_dict": parts().bank.state_dict()}, last)
-        with pytest.raises(RowcastError, match="no loops or lr_schedulers"):
+        with pytest.raises(RowcastError, match="no images_a_step or loops or lr_schedulers"):
             fit(job(tmp_path, "trainer.steps=4"), parts(), images)
 
     def test_the_reference_painting_is_made_again_when_it_does_not_match(self, tmp_path, quiet):
