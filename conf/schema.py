@@ -71,12 +71,14 @@ class Rollouts:
 
 @dataclass
 class Trainer:
-    strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed"))
+    strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed", "fsdp2"))
     devices: int = field(metadata=count(1, 1024))
-    zero_stage: int = field(metadata=rule("1 or 2", lambda value: value in (1, 2)))
+    nodes: int = field(metadata=count(1, 1024))
+    zero_stage: int = field(metadata=count(1, 3))
     precision: str = field(metadata=one_of("32-true", "bf16-mixed"))
     steps: int = field(metadata=count(1))
     batch: int = field(metadata=count(1))
+    accumulate: int = field(metadata=count(1))
     learning_rate: float = field(metadata=above(0))
     weight_decay: float = field(metadata=at_least(0))
     warm_up: int = field(metadata=count(0))
@@ -86,6 +88,15 @@ class Trainer:
     validation_images: int = field(metadata=count(1, 10_000))
     save_every: int = field(metadata=count(1))
     loss_chunk: int = field(metadata=count(1))
+
+
+@dataclass
+class Data:
+    mode: str = field(metadata=one_of("ids", "states", "stream"))
+    cache: str
+    cache_gb: float = field(metadata=above(0))
+    pool_images: int = field(metadata=count(1))
+    on_damage: str = field(metadata=one_of("stop", "quarantine"))
 
 
 @dataclass
@@ -113,7 +124,9 @@ class TrainJob:
     heads: Any = field(metadata=named(HEADS))
     """One of `heads.options.HEADS`, as a mapping with its `name`."""
     trainer: Trainer
+    data: Data
     wandb: Wandb
+    tensorboard: str = field(metadata=one_of("auto", "true", "false"))
     benchmark: Benchmark
     folder: str
     resume: str
@@ -122,6 +135,8 @@ class TrainJob:
         # YAML reads `false` as a boolean, which becomes the text "False" here.
         if self.resume == "False":
             self.resume = "false"
+        if self.tensorboard in ("True", "False"):
+            self.tensorboard = self.tensorboard.lower()
 
 
 @dataclass

@@ -1,8 +1,7 @@
-"""`python -m eval`: benchmarks decoders side by side and writes a report.
+"""`python -m eval`: benchmarks decoders side by side; `python -m eval doctor`: why heads draft badly.
 
 A quick look on any CPU: `python -m eval benchmark.images=4 benchmark.quality_images=8`.
-`python -m eval report` writes the report anew, `compare` tests two benchmarks against each other, `doctor`
-says why heads draft badly.
+`python -m eval report` writes the report anew, `python -m eval compare` tests two benchmarks.
 """
 
 import sys
@@ -10,8 +9,10 @@ import sys
 from conf.launch import launch
 from conf.schema import CompareJob, DoctorJob, EvalJob, ReportJob
 
-FOUND = 1
-"""Exit status of a comparison that proves something worse, and of the doctor who names a cause."""
+REGRESSION = 1
+"""Exit status of a comparison that proves something worse."""
+CAUSE_FOUND = 1
+"""Exit status of the doctor."""
 
 
 def benchmark(job: EvalJob) -> None:
@@ -42,7 +43,7 @@ def compare(job: CompareJob) -> None:
     )
     print(comparison_table(found))
     if found.regressions:
-        sys.exit(FOUND)
+        sys.exit(REGRESSION)
 
 
 def doctor(job: DoctorJob) -> None:
@@ -50,7 +51,7 @@ def doctor(job: DoctorJob) -> None:
     from eval.doctor.job import diagnose
 
     if diagnose(job):
-        sys.exit(FOUND)
+        sys.exit(CAUSE_FOUND)
 
 
 COMMANDS = {
@@ -61,15 +62,11 @@ COMMANDS = {
 """What may stand before the options, in place of the benchmark itself."""
 
 
-def main(words: list[str]) -> None:
-    """Takes the command off, if there is one; the rest are options."""
+if __name__ == "__main__":
+    words = sys.argv[1:]
     if words and words[0] in COMMANDS:
         schema, job = COMMANDS[words[0]]
         sys.argv[1:] = words[1:]
         launch(words[0], schema, job, command=words[0])
     else:
         launch("eval", EvalJob, benchmark)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

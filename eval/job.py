@@ -24,6 +24,7 @@ from eval.benchmark import Extras, require_baseline, run_benchmark
 from eval.heads import find_bundles, load_bundles
 from eval.items import Item, Shard, plain_prompts, set_items, work_items
 from eval.judge import can_judge, category, check_judge
+from eval.learning import keep_learning
 from eval.prompt_sets.choose import Chosen, Share, choose
 from eval.prompt_sets.prompt import Prompt
 from eval.reference import LOOP, reference_loop
@@ -67,6 +68,8 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
     backbone = load_backbone(**asdict(model))
     heads = load_bundles(bundles, backbone)
     folder = Path(job.folder)
+    if shard.part == 0:
+        keep_learning(bundles, folder)
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
     sampling = replace(backbone.sampling, **overrides)
     loop = reference_loop(asdict(model), sampling, backbone.device) if job.ladder else None

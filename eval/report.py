@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eval.exhibits import gallery_section
 from eval.heads import HeadsSubject
+from eval.learning import learning_section
 from eval.mapping import maps_section
 from eval.maps import Maps
 from eval.page import Markup, card, facts, page, section, tag
@@ -31,6 +32,7 @@ def write_report(results: Results, maps: Mapping[str, Maps], folder: Path) -> Pa
         quality_section(results),
         maps_section(results, maps, headline_decoder(results).name),
         acceptance_section(results),
+        learning_section(folder),
         _provenance(results),
     ]
     path = folder / "report.html"
