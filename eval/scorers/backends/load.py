@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from backbones.errors import RowcastError
 from backbones.pretrained import read_config, read_model
 from backbones.registry import device_of
 from backbones.source import DTYPES, fetch, first_line
+from backbones.torch_file import read_tensors
 
-FILES = ("*.json", "*.safetensors", "*.txt")
-"""What is fetched of a repository: no program and nothing pickled."""
+FILES = ("*.json", "*.txt", "*.jinja", "*.safetensors")
+"""What is fetched of a repository: no program."""
+PICKLED = "pytorch_model.bin"
+"""Older repositories have nothing else; read as plain tensors, nothing in it is executed."""
 
 ModelT = TypeVar("ModelT", bound=PreTrainedModel)
 
@@ -27,7 +30,6 @@ class Place:
     """Folder or hub id."""
     option: str
     """The option that the user wrote it in, for messages."""
-    revision: str | None = None
     device: str = "auto"
     dtype: str = "float32"
 
@@ -37,20 +39,16 @@ class Place:
         Raises:
             RowcastError: if there is no such thing, saying what to fetch.
         """
-        return fetch(self.path, self.revision, FILES, self.option)
+        place, _, revision = self.path.partition("@") if not Path(self.path).exists() else (self.path, "", "")
+        folder = fetch(place, revision or None, FILES, self.option)
+        if any(folder.glob("*.safetensors")):
+            return folder
+        return fetch(place, revision or None, [*FILES, PICKLED], self.option)
 
     @property
     def name(self) -> str:
         """The last part of the place, in small letters: what a protocol is called after."""
-        return self.path.rstrip("/").rpartition("/")[2].lower()
-
-    @property
-    def torch_device(self) -> torch.device:
-        return device_of(self.device)
-
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        return DTYPES[self.dtype]
+        return self.path.rstrip("/").rpartition("/")[2].partition("@")[0].lower()
 
     def record(self, folder: Path) -> dict[str, str | None]:
         """What results say of the model: place, type of numbers, and the hub's commit where it is known."""
@@ -58,23 +56,28 @@ class Place:
         return {"path": self.path, "commit": commit, "dtype": self.dtype}
 
 
-def load_model(kind: type[ModelT], place: Place, folder: Path, **changes: Any) -> ModelT:
+def load_model(kind: type[ModelT], place: Place, folder: Path) -> ModelT:
     """The model, frozen, for inference.
 
     Args:
         kind: its class.
         place: where it comes from.
         folder: the same, on this machine.
-        changes: of its configuration.
 
     Raises:
         RowcastError: if a file is missing or broken, is of another kind, or lacks a weight.
     """
-    config = read_config(folder, kind.config_class, place.path)  # pyright: ignore[reportArgumentType]
-    for name, value in changes.items():
-        setattr(config, name, value)
-    model = read_model(kind, folder, config, place.torch_dtype, needed=("",), option=place.option)
-    return model.to(place.torch_device).eval().requires_grad_(False)  # pyright: ignore[reportArgumentType]
+    form: type[PreTrainedConfig] = kind.config_class  # pyright: ignore[reportAssignmentType]
+    config = read_config(folder, form, place.path)
+    dtype = DTYPES[place.dtype]
+    if not any(folder.glob("*.safetensors")) and (folder / PICKLED).is_file():
+        model: Any = _from_pickle(kind(config), folder / PICKLED, place.option).to(dtype)
+    else:
+        with torch.device("meta"):
+            names = [name for name, _ in kind(config).named_parameters()]
+        # What older releases saved beside the parameters (tables of positions) is not asked for.
+        model = read_model(kind, folder, config, dtype, needed=names, option=place.option)
+    return model.to(device_of(place.device)).eval().requires_grad_(False)
 
 
 def load_part(kind: Any, folder: Path, what: str) -> Any:
@@ -92,8 +95,8 @@ def load_part(kind: Any, folder: Path, what: str) -> Any:
         ) from error
 
 
-def require_kind(found: str | None, known: Sequence[str], place: Place) -> str:
-    """The model's type, if this scorer has a back end for it.
+def require_type(found: object, known: Sequence[str], place: Place) -> None:
+    """Refuses a model of a type that this scorer has no back end for.
 
     Raises:
         RowcastError: naming the types that it has.
@@ -103,4 +106,23 @@ def require_kind(found: str | None, known: Sequence[str], place: Place) -> str:
             f"expected a model of type {' or '.join(known)}, found {found!r} in {place.path}: "
             f"pass another {place.option}"
         )
-    return found
+
+
+def _from_pickle(model: ModelT, path: Path, option: str) -> ModelT:
+    tensors = read_tensors(path, option)
+    try:
+        missing = model.load_state_dict(tensors, strict=False).missing_keys
+    except RuntimeError as error:  # shapes
+        raise RowcastError(
+            f"expected the weights that config.json describes, found {first_line(error)} in {path}: "
+            "fetch the files that were published together"
+        ) from error
+    model.tie_weights()
+    tied = set(model.all_tied_weights_keys)
+    buffers = {name for name, _ in model.named_buffers()}
+    for name in missing:
+        if name not in tied | buffers:
+            raise RowcastError(
+                f"expected every weight of the model, found none for {name} in {path}: fetch it again"
+            )
+    return model
