@@ -1,34 +1,22 @@
 """The Inception network that FID is defined on: the graph of 2015-12-05, under the names its port was published with.
 
 It differs from torchvision's Inception v3: averages leave the padding out, and the last block takes a
-maximum where the design has an average. The port's weights are known by the first digits of their hash.
+maximum where the design has an average.
 """
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from backbones.errors import RowcastError
-from backbones.registry import device_of
-from backbones.source import DTYPES, fetch_file
-from backbones.torch_file import read_tensors
-from eval.scorers.backends.load import Place
-
 WIDTH = 2048
-HASH = "6726825d"
-"""First digits of the sha256 of the published file."""
-PUBLISHED = f"pt_inception-2015-12-05-{HASH}.pth"
-UNUSED = ("fc.", "AuxLogits.")
-"""The classifier's weights, which features have no use for."""
 
 Size = int | tuple[int, int]
 Layer = tuple[str, int, Size] | tuple[str, int, Size, int]
 """Name, width, kernel, and the stride where it is not 1 (a stride of 2 goes without padding)."""
+Branches = Sequence[Sequence[Layer | list[Layer]]]
 
 
 class Convolution(nn.Module):
@@ -46,13 +34,14 @@ class Convolution(nn.Module):
 class Mixed(nn.Module):
     """Branches side by side; a branch is a chain of layers, of which the last may be several, side by side."""
 
-    def __init__(self, inputs: int, branches: Sequence[Sequence[Layer | list[Layer]]], pool: str) -> None:
+    def __init__(self, inputs: int, branches: Branches, pool: str, pooled: int = 0) -> None:
         """Builds the block.
 
         Args:
             inputs: channels.
             branches: all but the pooling one.
             pool: `average` and `maximum` keep the size and end in `branch_pool`; `shrink` halves it, bare.
+            pooled: width of `branch_pool`.
         """
         super().__init__()
         self.pool = pool
@@ -66,6 +55,8 @@ class Mixed(nn.Module):
                 chain.append([layer[0] for layer in layers])
                 width = layers[0][1]
             self.chains.append(chain)
+        if pooled:
+            self._add(("branch_pool", pooled, 1), inputs)
 
     def _add(self, layer: Layer, inputs: int) -> None:
         name, width, kernel, *stride = layer
@@ -90,7 +81,7 @@ class Mixed(nn.Module):
 
 
 def _block_a(inputs: int, pooled: int) -> Mixed:
-    block = Mixed(
+    return Mixed(
         inputs,
         [
             [("branch1x1", 64, 1)],
@@ -98,9 +89,8 @@ def _block_a(inputs: int, pooled: int) -> Mixed:
             [("branch3x3dbl_1", 64, 1), ("branch3x3dbl_2", 96, 3), ("branch3x3dbl_3", 96, 3)],
         ],
         pool="average",
+        pooled=pooled,
     )
-    block._add(("branch_pool", pooled, 1), inputs)
-    return block
 
 
 def _block_b(inputs: int) -> Mixed:
@@ -116,7 +106,7 @@ def _block_b(inputs: int) -> Mixed:
 
 def _block_c(width: int) -> Mixed:
     down, across = (7, 1), (1, 7)
-    block = Mixed(
+    return Mixed(
         768,
         [
             [("branch1x1", 192, 1)],
@@ -130,9 +120,8 @@ def _block_c(width: int) -> Mixed:
             ],
         ],
         pool="average",
+        pooled=192,
     )
-    block._add(("branch_pool", 192, 1), 768)
-    return block
 
 
 def _block_d() -> Mixed:
@@ -152,7 +141,7 @@ def _block_d() -> Mixed:
 
 
 def _block_e(inputs: int, pool: str) -> Mixed:
-    block = Mixed(
+    return Mixed(
         inputs,
         [
             [("branch1x1", 320, 1)],
@@ -164,9 +153,8 @@ def _block_e(inputs: int, pool: str) -> Mixed:
             ],
         ],
         pool=pool,
+        pooled=192,
     )
-    block._add(("branch_pool", 192, 1), inputs)
-    return block
 
 
 class Inception(nn.Module):
@@ -193,46 +181,3 @@ class Inception(nn.Module):
         for block in self.children():  # in the order above
             x = block(x)
         return x.mean((2, 3))
-
-
-def load_inception(place: Place) -> tuple[Inception, str]:
-    """The network with the weights of a file, frozen, and the hash of that file.
-
-    Raises:
-        RowcastError: if there is no file, or it lacks a weight or holds one of another shape.
-    """
-    path = fetch_file(place.path, None, place.option)
-    tensors = _read(path, place.option)
-    with torch.device("meta"):
-        model = Inception()
-    expected = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
-    counters = [name for name in expected if name.endswith("num_batches_tracked")]
-    tensors |= {name: torch.zeros((), dtype=torch.long) for name in counters}
-    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(UNUSED)}
-    for name in sorted(expected.keys() ^ tensors.keys()):
-        found = "none" if name in expected else "one"
-        raise RowcastError(
-            f"expected the weights of {PUBLISHED}, found {found} for {name} in {path}: "
-            "fetch the file that the pytorch-fid project publishes"
-        )
-    for name, shape in expected.items():
-        if list(tensors[name].shape) != shape:
-            raise RowcastError(
-                f"expected {name} of shape {shape}, found {list(tensors[name].shape)} in {path}: "
-                f"fetch {PUBLISHED} as the pytorch-fid project publishes it"
-            )
-    model.load_state_dict(tensors, assign=True)
-    model = model.to(device_of(place.device), DTYPES[place.dtype])
-    return model.eval().requires_grad_(False), hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _read(path: Path, option: str) -> dict[str, Tensor]:
-    if path.suffix != ".safetensors":
-        return read_tensors(path, option)
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise RowcastError(f"expected tensors in {path}, found {error}: fetch the file again") from error
