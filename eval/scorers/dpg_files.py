@@ -10,7 +10,7 @@ from PIL import Image
 from backbones.errors import RowcastError
 from eval.scorers.dpg import Question
 from eval.scorers.layouts import SUFFIXES, entries, save_png
-from eval.scorers.pictures import Box, Picture, open_image
+from eval.scorers.pictures import Box, Picture, image_size
 
 COLUMNS = ("item_id", "proposition_id", "dependency", "tuple", "question_natural_language")
 TILES = 4
@@ -138,7 +138,7 @@ def read_grids(folder: Path, questions: Mapping[str, Sequence[Question]], tiles:
 def _tiles(path: Path, tiles: int) -> list[Box | None]:
     if tiles == 1:
         return [None]
-    width, height = open_image(path).size
+    width, height = image_size(path)
     if width != height or width % 2:
         raise RowcastError(
             f"expected four square images, two by two, found {width}x{height} pixels in {path}: "

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,24 @@ def open_image(path: Path) -> Image.Image:
     Raises:
         RowcastError: if it is no readable image.
     """
+    with _readable(path), Image.open(path) as image:
+        return ImageOps.exif_transpose(image).convert("RGB")
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """Width and height of a file's image, which is not decoded for that.
+
+    Raises:
+        RowcastError: if it is no readable image.
+    """
+    with _readable(path), Image.open(path) as image:
+        return image.size
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
     try:
-        with Image.open(path) as image:
-            return ImageOps.exif_transpose(image).convert("RGB")
+        yield
     except UnidentifiedImageError:
         raise unreadable(path, "another kind of file") from None
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
