@@ -49,7 +49,7 @@ class Summary:
     detailed: dict[str, float]
     scored: int
     dropped: list[str]
-    """Prompts that could not be scored: only the official rules have such."""
+    """Prompts that could not be scored: the official rules have such, and answers that lack a question."""
 
 
 def image_score(questions: Sequence[Question], answers: Answers, compat: Compat) -> float:
@@ -77,7 +77,7 @@ def image_score(questions: Sequence[Question], answers: Answers, compat: Compat)
 
 
 def prompt_score(questions: Sequence[Question], images: Sequence[Answers], compat: Compat) -> PromptScore | None:
-    """One prompt's score; none where the official script drops the prompt.
+    """One prompt's score; none where an answer is missing, for which the official script drops the prompt.
 
     Args:
         questions: of the prompt, in the file's order.

@@ -40,7 +40,7 @@ def read_answers(
     for number, line in enumerate(lines, 1):
         match = LINE.fullmatch(line)
         item = Path(match["path"]).name.partition(".")[0] if match else ""
-        ids = [question.id for question in questions.get(item, ()) if match and question.text == match["question"]]
+        ids = [question.id for question in questions.get(item, ()) if match and question.text == match["question"].strip()]
         if match is None or not ids:
             raise RowcastError(
                 f"expected `picture, (tile), question, answer` of the question file in line {number} of {path}, "
