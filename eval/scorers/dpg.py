@@ -44,12 +44,17 @@ class PromptScore:
 class Summary:
     """A whole set, each value 0 to 1."""
 
-    overall: float | None
-    broad: dict[str, float]
-    detailed: dict[str, float]
-    scored: int
+    by_prompt: dict[str, float]
+    broad: dict[str, tuple[float, int]]
+    """By category, the first word of the detailed one: the mean over answers, and how many."""
+    detailed: dict[str, tuple[float, int]]
     dropped: list[str]
     """Prompts that could not be scored: the official rules have such, and answers that lack a question."""
+
+    @property
+    def overall(self) -> float | None:
+        """The mean over prompts; none where none could be scored."""
+        return sum(self.by_prompt.values()) / len(self.by_prompt) if self.by_prompt else None
 
 
 def image_score(questions: Sequence[Question], answers: Answers, compat: Compat) -> float:
@@ -109,7 +114,8 @@ def summarise(
         answers: by prompt, one entry an image.
         compat: whose rules.
     """
-    scores, dropped = [], []
+    scores: dict[str, float] = {}
+    dropped = []
     detailed: dict[str, list[float]] = defaultdict(list)
     broad: dict[str, list[float]] = defaultdict(list)
     for prompt, images in answers.items():
@@ -117,14 +123,17 @@ def summarise(
         if result is None:
             dropped.append(prompt)
             continue
-        scores.append(result.score)
+        scores[prompt] = result.score
         for category, values in result.by_category.items():
             detailed[category] += values
             broad[category.partition("-")[0].strip()] += values
     return Summary(
-        overall=sum(scores) / len(scores) if scores else None,
-        broad={name: sum(values) / len(values) for name, values in sorted(broad.items())},
-        detailed={name: sum(values) / len(values) for name, values in sorted(detailed.items())},
-        scored=len(scores),
+        by_prompt=scores,
+        broad=_means(broad),
+        detailed=_means(detailed),
         dropped=dropped,
     )
+
+
+def _means(categories: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, int]]:
+    return {name: (sum(values) / len(values), len(values)) for name, values in sorted(categories.items())}

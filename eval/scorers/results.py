@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from backbones.durable import write_durably
 from backbones.errors import RowcastError
-from eval.statistics import DRAWS, Interval, mean_interval
+from eval.statistics import DRAWS, Interval, by_prompt, mean_interval
 
 SCHEMA = 1
 PREFIX = "scores-"
@@ -117,12 +117,11 @@ def balanced_interval(strata: Mapping[str, Sequence[float]], seed: int = 0) -> I
 
 
 def prompt_interval(groups: Sequence[str], values: Sequence[float]) -> Interval:
-    """The mean over images, with an interval over prompts, whose images stay together.
+    """The mean over images, as evaluators take it, with an interval over prompts, whose images stay together.
 
-    Where every prompt has as many images, the mean over images is the mean over prompts.
+    Args:
+        groups: the prompt of each image.
+        values: its score.
     """
-    means, counts = {}, {}
-    for group, value in zip(groups, values, strict=True):
-        means[group] = means.get(group, 0.0) + value
-        counts[group] = counts.get(group, 0) + 1
-    return mean_interval([means[group] / counts[group] for group in means])
+    over_prompts = mean_interval(list(by_prompt(zip(groups, values, strict=True)).values()))
+    return replace(over_prompts, value=float(np.mean(values)))
