@@ -1,7 +1,7 @@
 """CLIP-score under three presets: cosine of an image's and its prompt's CLIP features, times 100.
 
-`sjd` and `lantern` repeat the papers of those names, which differ in model, preparation of the image and text;
-`clean` shows CLIP the image as it is.
+`sjd` and `lantern` repeat the papers of those names, which differ in model, in what is done to the image
+before, and in text; `clean` shows CLIP the image as it is.
 """
 
 from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ SUBSETS, SUBSET = 100, 1000
 
 
 def frechet_inception_distance(reference: Float[Tensor, "M F"], samples: Float[Tensor, "N F"]) -> float:
-    """FID (Heusel et al. 2017, arXiv 1706.08500): squared Fréchet distance of two Gaussians, covariances unbiased.
+    """FID (arXiv 1706.08500): squared Fréchet distance of two Gaussians, covariances unbiased.
 
     Raises:
         RowcastError: if a set holds fewer than two images.
@@ -32,7 +32,7 @@ def kernel_inception_distance(
     subset: int = SUBSET,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """KID (Binkowski et al. 2018, arXiv 1801.01401): mean and standard deviation over subsets drawn without repeats.
+    """KID (arXiv 1801.01401): mean and standard deviation over subsets drawn without repeats.
 
     Args:
         reference: features of the set that is judged against.

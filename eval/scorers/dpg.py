@@ -81,7 +81,9 @@ def image_score(questions: Sequence[Question], answers: Answers, compat: Compat)
             return sum(scores.values()) / len(scores)
 
 
-def prompt_score(questions: Sequence[Question], images: Sequence[Answers], compat: Compat) -> PromptScore | None:
+def prompt_score(
+    questions: Sequence[Question], images: Sequence[Answers], compat: Compat
+) -> PromptScore | None:
     """One prompt's score; none where an answer is missing, for which the official script drops the prompt.
 
     Args:
@@ -107,7 +109,7 @@ def prompt_score(questions: Sequence[Question], images: Sequence[Answers], compa
 def summarise(
     questions: Mapping[str, Sequence[Question]], answers: Mapping[str, Sequence[Answers]], compat: Compat
 ) -> Summary:
-    """The set's score: mean over prompts; categories are means over raw answers, before anything is struck out.
+    """The set's score: mean over prompts; categories are means over answers, before anything is struck out.
 
     Args:
         questions: by prompt.

@@ -34,8 +34,9 @@ def read_questions(path: Path) -> dict[str, list[Question]]:
         ) from None
     missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
     if missing or not rows:
+        lacking = ", ".join(missing or ["rows"])
         raise RowcastError(
-            f"expected rows with {', '.join(COLUMNS)} in {path}, found {'no ' + ', '.join(missing or ['rows'])}: "
+            f"expected rows with {', '.join(COLUMNS)} in {path}, found no {lacking}: "
             "pass dpg_bench.csv as it was published"
         )
     questions: dict[str, list[Question]] = defaultdict(list)

@@ -1,7 +1,7 @@
 """FID and KID of two folders of images under three presets.
 
-`sjd` and `lantern` repeat the papers of those names: both take the Inception features of 2015, and differ in what
-they do to the image before. `clean` crops the square in the middle and resizes with antialiasing.
+`sjd` and `lantern` repeat the papers of those names: both take the Inception features of 2015, and differ in
+what they do to the image before. `clean` crops the square in the middle and resizes with antialiasing.
 """
 
 import base64
@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from eval.scorers.backends.inception_weights import HASH
-from eval.scorers.distances import frechet_inception_distance, kernel_inception_distance
+from eval.scorers.distances import SUBSET, SUBSETS, frechet_inception_distance, kernel_inception_distance
 from eval.scorers.pictures import Picture
 from eval.scorers.preparations import (
     Preparation,
@@ -53,7 +53,7 @@ PRESETS = {
 
 
 class Features:
-    """The scorer: an image's features, kept in the log, so that a killed run goes on and a reference is seen once."""
+    """The scorer: an image's features, kept in the log, so that a reference is looked at once."""
 
     def __init__(self, network: nn.Module, weights: str, preset: str) -> None:
         """Takes a loaded network.
@@ -85,11 +85,13 @@ class Features:
         return [ImageScore(scores={}, detail={"features": _packed(row)}) for row in features]
 
 
-def distances(reference: Sequence[ImageScore], samples: Sequence[ImageScore]) -> tuple[dict[str, Interval], list[str]]:
+def distances(
+    reference: Sequence[ImageScore], samples: Sequence[ImageScore]
+) -> tuple[dict[str, Interval], list[str]]:
     """FID and KID of the features of two sets, and what a reader has to know of them.
 
-    The interval of KID is two standard deviations of its subsets; FID has none, being biased by the number
-    of images.
+    Neither has an interval: FID is biased by the number of images, and the spread of KID's subsets, which
+    the notes tell, is not that of the whole set.
 
     Args:
         reference: real images, or another decoder's.
@@ -102,9 +104,12 @@ def distances(reference: Sequence[ImageScore], samples: Sequence[ImageScore]) ->
     kid, spread = kernel_inception_distance(a, b)
     values = {
         "fid": Interval(value=frechet_inception_distance(a, b), low=None, high=None, n=len(b)),
-        "kid": Interval(value=kid, low=kid - 2 * spread, high=kid + 2 * spread, n=len(b)),
+        "kid": Interval(value=kid, low=None, high=None, n=len(b)),
     }
-    notes = []
+    size = min(SUBSET, len(a), len(b))
+    notes = [
+        f"KID is the mean over {SUBSETS} subsets of {size} images, whose standard deviation is {spread:.2g}"
+    ]
     if min(len(a), len(b)) < FEW:
         notes.append(f"FID of fewer than {FEW} images is dominated by their number: read KID")
     if len(a) != len(b):

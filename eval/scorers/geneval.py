@@ -37,8 +37,8 @@ CLASSES = (
     "tie suitcase frisbee skis snowboard sports_ball kite baseball_bat baseball_glove skateboard surfboard "
     "tennis_racket bottle wine_glass cup fork knife spoon bowl banana apple sandwich orange broccoli carrot "
     "hot_dog pizza donut cake chair couch potted_plant bed dining_table toilet tv laptop computer_mouse "
-    "tv_remote computer_keyboard cell_phone microwave oven toaster sink refrigerator book clock vase scissors "
-    "teddy_bear hair_drier toothbrush"
+    "tv_remote computer_keyboard cell_phone microwave oven toaster sink refrigerator book clock vase "
+    "scissors teddy_bear hair_drier toothbrush"
 )
 CLASS_NAMES = tuple(name.replace("_", " ") for name in CLASSES.split())
 """In COCO's order. Three differ from COCO's own: computer mouse, tv remote, computer keyboard."""

@@ -94,7 +94,10 @@ def summarise(pictures: Sequence[Picture], correct: Sequence[float]) -> tuple[di
     by_tag = {tag: places for tag, places in by_tag.items() if places}
     values = np.asarray(correct)
     groups = np.asarray([picture.group for picture in pictures])
-    tags = {tag: prompt_interval(groups[places].tolist(), values[places].tolist()) for tag, places in by_tag.items()}
+    tags = {
+        tag: prompt_interval(groups[places].tolist(), values[places].tolist())
+        for tag, places in by_tag.items()
+    }
     strata = {}
     for tag, places in by_tag.items():
         names = dict.fromkeys(groups[places].tolist())
@@ -118,7 +121,9 @@ def _valued(interval: Interval, value: float) -> Interval:
 
 def _notes(strata: Mapping[str, Sequence[float]], counts: Sequence[int]) -> list[str]:
     notes = []
-    short = [f"{tag} {len(strata.get(tag, ()))} of {n}" for tag, n in TAGS.items() if len(strata.get(tag, ())) != n]
+    short = [
+        f"{tag} {len(strata.get(tag, ()))} of {n}" for tag, n in TAGS.items() if len(strata.get(tag, ())) != n
+    ]
     if short:
         notes.append(f"not the published set of {sum(TAGS.values())} prompts: {', '.join(short)}")
     if set(counts) != {4}:

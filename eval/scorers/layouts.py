@@ -22,7 +22,9 @@ CAPTIONS = "captions.jsonl"
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 
 
-def write_geneval(folder: Path, index: int, metadata: Mapping[str, Any], images: Sequence[Image.Image]) -> None:
+def write_geneval(
+    folder: Path, index: int, metadata: Mapping[str, Any], images: Sequence[Image.Image]
+) -> None:
     """Writes the images of one prompt as the official evaluator reads them: PNG, numbered.
 
     Args:
@@ -61,7 +63,7 @@ def read_geneval(folder: Path, samples: int | None) -> list[Picture]:
         found = sorted(path for path in entries(place / SAMPLES) if re.fullmatch(r"\d+\.png", path.name))
         if not found or (samples is not None and len(found) != samples):
             raise RowcastError(
-                f"expected {samples or 'some'} images 0000.png, ... in {place / SAMPLES}, found {len(found)}: "
+                f"expected {samples or 'some'} images 0000.png ... in {place / SAMPLES}, found {len(found)}: "
                 "paint what is missing, or set samples=null to score what is there"
             )
         pictures += [
@@ -109,12 +111,13 @@ def read_captioned(folder: Path) -> list[Picture]:
     for name in captions:
         if not (folder / name).resolve().is_relative_to(inside) or not (folder / name).is_file():
             raise RowcastError(
-                f"expected the picture {name} of {path} in {folder}, found none: paint it, or take its line out"
+                f"expected the picture {name} of {path} in {folder}, found none: paint it, or drop its line"
             )
     if not captions:
         raise RowcastError(f"expected at least one caption in {path}, found none: add lines")
     return [
-        Picture(key=name, path=folder / name, prompt=prompt, group=prompt) for name, prompt in captions.items()
+        Picture(key=name, path=folder / name, prompt=prompt, group=prompt)
+        for name, prompt in captions.items()
     ]
 
 
@@ -127,7 +130,9 @@ def read_plain(folder: Path) -> list[Picture]:
     entries(folder)  # refuses what is no folder
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     if not found:
-        raise RowcastError(f"expected pictures ({' '.join(SUFFIXES)}) in {folder}, found none: check the path")
+        raise RowcastError(
+            f"expected pictures ({' '.join(SUFFIXES)}) in {folder}, found none: check the path"
+        )
     return [Picture(key=path.relative_to(folder).as_posix(), path=path) for path in found]
 
 
@@ -175,5 +180,7 @@ def _json(line: str, path: Path, number: int) -> dict[str, Any]:
     except ValueError:
         record = None
     if not isinstance(record, dict):
-        raise RowcastError(f"expected a JSON object in line {number} of {path}, found {line[:40]!r}: correct it")
+        raise RowcastError(
+            f"expected a JSON object in line {number} of {path}, found {line[:40]!r}: correct it"
+        )
     return record

@@ -32,7 +32,9 @@ def score_pictures(scorer: Scorer, pictures: Sequence[Picture], folder: Path, ba
     """
     log = ScoreLog(folder, scorer.protocol, scorer.contract)
     prints = [picture.fingerprint() for picture in pictures]
-    todo = {print_: picture for print_, picture in zip(prints, pictures, strict=True) if print_ not in log.scores}
+    todo = {
+        print_: picture for print_, picture in zip(prints, pictures, strict=True) if print_ not in log.scores
+    }
     with tqdm(
         total=len(pictures),
         initial=len(pictures) - len(todo),
@@ -45,7 +47,9 @@ def score_pictures(scorer: Scorer, pictures: Sequence[Picture], folder: Path, ba
         for start in range(0, len(left), batch):
             part = left[start : start + batch]
             judged = scorer.score([picture for _, picture in part])
-            log.add([(print_, picture.key, score) for (print_, picture), score in zip(part, judged, strict=True)])
+            log.add(
+                [(print_, picture.key, score) for (print_, picture), score in zip(part, judged, strict=True)]
+            )
             bar.update(len(part))
     log.close()
     return [log.scores[print_] for print_ in prints]
@@ -87,7 +91,9 @@ class ScoreLog:
         self._file.close()
 
     def _append(self, records: Sequence[Mapping[str, Any]]) -> None:
-        lines = "".join(json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n" for record in records)
+        lines = "".join(
+            json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n" for record in records
+        )
         try:
             self._file.write(lines.encode())
             self._file.flush()

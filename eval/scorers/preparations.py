@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 
 Preparation = Callable[[Image.Image], Image.Image]
 INCEPTION_SIZE = 299
@@ -31,7 +31,7 @@ def square_256(image: Image.Image) -> Image.Image:
 
 
 def square_256_through_floats(image: Image.Image) -> Image.Image:
-    """LANTERN's CLIP-score: the same, then once to -1..1 in fp32 and back by cutting off, which darkens some values."""
+    """LANTERN's CLIP-score: the same, then to -1..1 in fp32 and back by cutting off, which darkens some."""
     values = torch.arange(256, dtype=torch.float32)
     table = (((values / 255 - 0.5) / 0.5 + 1.0) * 127.5).clamp(0, 255).to(torch.uint8).numpy()
     return Image.fromarray(table[np.asarray(square_256(image))])
@@ -40,7 +40,9 @@ def square_256_through_floats(image: Image.Image) -> Image.Image:
 def squashed_299(image: Image.Image) -> Image.Image:
     """SJD's CLIP-score: bilinear to 299x299 whatever the shape, on bytes, without antialiasing."""
     pixels = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)[None]
-    resized = F.interpolate(pixels, (INCEPTION_SIZE, INCEPTION_SIZE), mode="bilinear", align_corners=False)
+    resized = functional.interpolate(
+        pixels, (INCEPTION_SIZE, INCEPTION_SIZE), mode="bilinear", align_corners=False
+    )
     return Image.fromarray(resized[0].permute(1, 2, 0).numpy())
 
 
@@ -48,11 +50,11 @@ def pytorch_fid_input(image: Image.Image) -> Float[Tensor, "3 299 299"]:
     """pytorch-fid: bilinear to 299x299 without antialiasing, values -1 to 1."""
     scaled = _channels(np.asarray(image, np.float32)) / 255
     size = (INCEPTION_SIZE, INCEPTION_SIZE)
-    return 2 * F.interpolate(scaled[None], size, mode="bilinear", align_corners=False)[0] - 1
+    return 2 * functional.interpolate(scaled[None], size, mode="bilinear", align_corners=False)[0] - 1
 
 
 def clean_fid_input(image: Image.Image) -> Float[Tensor, "3 299 299"]:
-    """clean-fid: Pillow's bicubic with antialiasing on each channel in fp32, never rounded; (x - 128) / 128."""
+    """clean-fid: Pillow's antialiased bicubic on each channel in fp32, never rounded; (x - 128) / 128."""
     channels = np.moveaxis(np.asarray(image, np.float32), 2, 0)
     size = (INCEPTION_SIZE, INCEPTION_SIZE)
     resized = [

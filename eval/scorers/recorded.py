@@ -32,18 +32,23 @@ def read_answers(
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
+        found = getattr(error, "strerror", error)
         raise RowcastError(
-            f"expected the answers of the official script in {path}, found: {getattr(error, 'strerror', error)}: "
+            f"expected the answers of the official script in {path}, found: {found}: "
             "pass answers=<..._detail.txt>"
         ) from None
     answers: dict[str, dict[str, dict[int, float]]] = defaultdict(dict)
     for number, line in enumerate(lines, 1):
         match = LINE.fullmatch(line)
         item = Path(match["path"]).name.partition(".")[0] if match else ""
-        ids = [question.id for question in questions.get(item, ()) if match and question.text == match["question"].strip()]
+        ids = [
+            question.id
+            for question in questions.get(item, ())
+            if match and question.text == match["question"].strip()
+        ]
         if match is None or not ids:
             raise RowcastError(
-                f"expected `picture, (tile), question, answer` of the question file in line {number} of {path}, "
+                f"expected `picture, (tile), question, answer` of a known question in line {number} of {path}, "
                 f"found {line[:60]!r}: pass the file and the questions that belong together"
             )
         tile = answers[item].setdefault(match["box"], {})

@@ -1,4 +1,4 @@
-"""What a scorer found about a folder of images: one small JSON file a protocol, and the columns for a report."""
+"""What a scorer found about a folder of images: one JSON file a protocol, and the columns for a report."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -39,7 +39,9 @@ class Blip:
         pixels = self.processor(images=image, return_tensors="pt")["pixel_values"]
         seen = model.vision_model(pixel_values=pixels.to(model.device, model.dtype)).last_hidden_state
         seen = seen.expand(len(questions), -1, -1)
-        asked = self.tokenizer(list(questions), padding=True, truncation=True, return_tensors="pt").to(model.device)
+        asked = self.tokenizer(list(questions), padding=True, truncation=True, return_tensors="pt").to(
+            model.device
+        )
         understood = model.text_encoder(
             input_ids=asked["input_ids"],
             attention_mask=asked["attention_mask"],

@@ -1,12 +1,13 @@
 """CLIP of transformers: features of images and texts, and the colours of GenEval's objects."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 from transformers import CLIPImageProcessorPil, CLIPModel, CLIPTokenizer
 
 from eval.scorers.backends.load import Place, load_model, load_part
@@ -14,7 +15,11 @@ from eval.scorers.geneval import COLOURS, Detection
 
 GREY = (0x99, 0x99, 0x99)
 """What GenEval paints over everything outside of an object's mask."""
-TEMPLATES = ("a photo of a {colour} {name}", "a photo of a {colour}-colored {name}", "a photo of a {colour} object")
+TEMPLATES = (
+    "a photo of a {colour} {name}",
+    "a photo of a {colour}-colored {name}",
+    "a photo of a {colour} object",
+)
 
 
 class Clip:
@@ -30,26 +35,29 @@ class Clip:
         self.model = load_model(CLIPModel, place, folder)
         self.tokenizer = load_part(CLIPTokenizer, folder, "tokenizer")
         self.processor = load_part(CLIPImageProcessorPil, folder, "image processor")
-        self.limit: int = self.model.config.text_config.max_position_embeddings
+        text: Any = self.model.config.text_config
+        self.limit: int = text.max_position_embeddings
         self.name, self.record = place.name, place.record(folder)
 
     @torch.inference_mode()
     def see(self, images: Sequence[Image.Image]) -> Float[Tensor, "N F"]:
         """Features of images in RGB, of length one, fp32 on the CPU."""
         pixels = self.processor(images=list(images), return_tensors="pt")["pixel_values"]
-        output = self.model.get_image_features(pixel_values=pixels.to(self.model.device, self.model.dtype))
-        return F.normalize(output.pooler_output.float(), dim=-1).cpu()
+        output: Any = self.model.get_image_features(
+            pixel_values=pixels.to(self.model.device, self.model.dtype)
+        )
+        return functional.normalize(output.pooler_output.float(), dim=-1).cpu()
 
     @torch.inference_mode()
     def read(self, texts: Sequence[str], prefix: str = "") -> Float[Tensor, "N F"]:
-        """Features of texts, of length one, fp32 on the CPU; what is too long loses its end, not its end mark."""
+        """Features of texts, of length one, fp32 on the CPU; long ones lose their end, not their end mark."""
         rows = [self.tokens(text, prefix)[0] for text in texts]
         length = max(map(len, rows))
         end = self.tokenizer.eos_token_id
         ids = torch.tensor([row + [end] * (length - len(row)) for row in rows], device=self.model.device)
         mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows], device=ids.device)
-        output = self.model.get_text_features(input_ids=ids, attention_mask=mask)
-        return F.normalize(output.pooler_output.float(), dim=-1).cpu()
+        output: Any = self.model.get_text_features(input_ids=ids, attention_mask=mask)
+        return functional.normalize(output.pooler_output.float(), dim=-1).cpu()
 
     def tokens(self, text: str, prefix: str = "") -> tuple[list[int], bool]:
         """Ids of a text between its marks, those of `prefix` before it; and whether it was cut."""
@@ -62,7 +70,7 @@ class Clip:
 
 
 class ClipColours:
-    """Zero-shot colours as GenEval asks for them: ten colours, three sentences each, the object cut out on grey."""
+    """Zero-shot colours as GenEval asks for them: three sentences a colour, the object cut out on grey."""
 
     def __init__(self, clip: Clip) -> None:
         self.clip, self.record = clip, clip.record
@@ -78,7 +86,7 @@ class ClipColours:
     def _sentences(self, name: str) -> Float[Tensor, "K F"]:
         texts = [template.format(colour=colour, name=name) for colour in COLOURS for template in TEMPLATES]
         features = self.clip.read(texts).view(len(COLOURS), len(TEMPLATES), -1)
-        return F.normalize(features.mean(1), dim=-1)
+        return functional.normalize(features.mean(1), dim=-1)
 
 
 def cut_out(image: Image.Image, found: Detection) -> Image.Image:

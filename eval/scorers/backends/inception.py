@@ -1,4 +1,4 @@
-"""The Inception network that FID is defined on: the graph of 2015-12-05, under the names its port was published with.
+"""The Inception network that FID is defined on: the graph of 2015-12-05, names as in its published port.
 
 It differs from torchvision's Inception v3: averages leave the padding out, and the last block takes a
 maximum where the design has an average.
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 WIDTH = 2048
 
@@ -28,11 +28,11 @@ class Convolution(nn.Module):
         self.bn = nn.BatchNorm2d(outputs, eps=0.001)
 
     def forward(self, x: Float[Tensor, "N I H W"]) -> Float[Tensor, "N O A B"]:
-        return F.relu(self.bn(self.conv(x)))
+        return functional.relu(self.bn(self.conv(x)))
 
 
 class Mixed(nn.Module):
-    """Branches side by side; a branch is a chain of layers, of which the last may be several, side by side."""
+    """Branches side by side; a branch is a chain of layers, the last of which may be several layers abreast."""
 
     def __init__(self, inputs: int, branches: Branches, pool: str, pooled: int = 0) -> None:
         """Builds the block.
@@ -72,11 +72,11 @@ class Mixed(nn.Module):
                 y = torch.cat([self.get_submodule(name)(y) for name in names], 1)
             outputs.append(y)
         if self.pool == "shrink":
-            return torch.cat([*outputs, F.max_pool2d(x, 3, 2)], 1)
+            return torch.cat([*outputs, functional.max_pool2d(x, 3, 2)], 1)
         if self.pool == "maximum":
-            pooled = F.max_pool2d(x, 3, 1, 1)
+            pooled = functional.max_pool2d(x, 3, 1, 1)
         else:
-            pooled = F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+            pooled = functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
         return torch.cat([*outputs, self.get_submodule("branch_pool")(pooled)], 1)
 
 

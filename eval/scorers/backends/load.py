@@ -71,7 +71,8 @@ def load_model(kind: type[ModelT], place: Place, folder: Path) -> ModelT:
     config = read_config(folder, form, place.path)
     dtype = DTYPES[place.dtype]
     if not any(folder.glob("*.safetensors")) and (folder / PICKLED).is_file():
-        model: Any = _from_pickle(kind(config), folder / PICKLED, place.option).to(dtype)
+        held: Any = _from_pickle(kind(config), folder / PICKLED, place.option)
+        model: Any = held.to(dtype)
     else:
         with torch.device("meta"):
             names = [name for name, _ in kind(config).named_parameters()]

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 from transformers import Mask2FormerForUniversalSegmentation
 
 from backbones.errors import RowcastError
@@ -60,7 +60,7 @@ class Mask2Former:
             pixels = torch.stack([_pixels(images[place]) for place in places])
             prepared, inner = prepare(pixels.to(self.model.device))
             output = self.model(prepared.to(self.model.dtype))
-            masks = F.interpolate(
+            masks = functional.interpolate(
                 output.masks_queries_logits.float(), prepared.shape[-2:], mode="bilinear", align_corners=False
             )[..., : inner[0], : inner[1]]
             for row, place in enumerate(places):
@@ -78,10 +78,10 @@ def prepare(images: Float[Tensor, "N 3 H W"]) -> tuple[Float[Tensor, "N 3 A B"],
     height, width = images.shape[-2:]
     scale = min(SHORTER / min(height, width), LONGER / max(height, width))
     inner = (int(height * scale + 0.5), int(width * scale + 0.5))
-    resized = F.interpolate(images, inner, mode="bilinear", align_corners=False)
+    resized = functional.interpolate(images, inner, mode="bilinear", align_corners=False)
     mean, spread = (images.new_tensor(values).view(3, 1, 1) for values in (MEAN, SPREAD))
     down, right = (-length % MULTIPLE for length in inner)
-    return F.pad((resized - mean) / spread, (0, right, 0, down)), inner
+    return functional.pad((resized - mean) / spread, (0, right, 0, down)), inner
 
 
 def instances(
@@ -100,7 +100,9 @@ def instances(
     found = []
     for score, place in zip(scores.tolist(), order.tolist(), strict=False):
         query, label = divmod(place, probabilities.shape[1])
-        logits = F.interpolate(masks[query][None, None], size, mode="bilinear", align_corners=False)[0, 0]
+        logits = functional.interpolate(masks[query][None, None], size, mode="bilinear", align_corners=False)[
+            0, 0
+        ]
         mask = logits > 0
         quality = float((logits.sigmoid() * mask).sum() / (mask.sum() + 1e-6))
         found.append(

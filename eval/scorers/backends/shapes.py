@@ -1,7 +1,7 @@
 """A detector for flat drawings: it really looks at the pixels, and knows three shapes in ten colours.
 
-For synthetic images with known answers, to prove a whole pipeline where no weights can be had. On a photograph
-or a generator's image its answers mean nothing.
+For synthetic images with known answers, to prove a whole pipeline where no weights can be had. On a
+photograph or a generator's image its answers mean nothing.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ SMALLEST = 9
 
 
 class Shapes:
-    """Finds flat squares, discs and diamonds, and tells their colours; the background is what the corner shows."""
+    """Finds flat squares, discs and diamonds, and tells their colours; the corner shows the background."""
 
     name = "shapes"
     record: dict[str, str | None] = {}  # noqa: RUF012
@@ -64,7 +64,7 @@ class Shapes:
 
 
 def components(colours: Int[np.ndarray, "H W"]) -> Int[np.ndarray, "H W"]:
-    """A label for every pixel, equal where pixels of one colour touch (4 neighbours): the least index of a patch."""
+    """A label for every pixel, equal where pixels of one colour touch side by side: a patch's least index."""
     labels = np.arange(colours.size).reshape(colours.shape)
     joined: list[tuple[int, Bool[np.ndarray, "A B"]]] = [
         (axis, np.diff(colours, axis=axis) == 0) for axis in (0, 1)

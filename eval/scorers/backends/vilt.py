@@ -27,7 +27,7 @@ class Vilt:
         answers = self.model.config.label2id or {}
         if not {"yes", "no"} <= set(answers):
             raise RowcastError(
-                f"expected the answers yes and no in config.json of {place.path}, found {len(answers)} others: "
+                f"expected the answers yes and no in {place.path}, found {len(answers)} others: "
                 f"pass {place.option}=dandelin/vilt-b32-finetuned-vqa"
             )
         self.answers = [answers["yes"], answers["no"]]
