@@ -35,8 +35,8 @@ def frechet_distance(
             "raise benchmark.quality_images"
         )
     basis = _principal_directions(reference.double(), dimensions)
-    mean_a, covariance_a = gaussian(reference.double() @ basis)
-    mean_b, covariance_b = gaussian(samples.double() @ basis)
+    mean_a, covariance_a = _gaussian(reference.double() @ basis)
+    mean_b, covariance_b = _gaussian(samples.double() @ basis)
     return gaussian_distance(mean_a, covariance_a, mean_b, covariance_b)
 
 
@@ -58,14 +58,13 @@ def gaussian_distance(
     return float((mean_a - mean_b).square().sum() + spread.clamp(min=0))
 
 
-def gaussian(points: Float[Tensor, "N F"]) -> tuple[Float[Tensor, " F"], Float[Tensor, "F F"]]:
-    """Mean and unbiased covariance of a set of features, in their own precision."""
+def _gaussian(points: Float[Tensor, "N F"]) -> tuple[Float[Tensor, " F"], Float[Tensor, "F F"]]:
     mean = points.mean(0)
     centred = points - mean
     return mean, centred.T @ centred / (len(points) - 1)
 
 
 def _principal_directions(points: Float[Tensor, "N F"], dimensions: int) -> Float[Tensor, "F E"]:
-    _, vectors = torch.linalg.eigh(gaussian(points)[1])
+    _, vectors = torch.linalg.eigh(_gaussian(points)[1])
     kept = min(dimensions, points.shape[1], len(points) - 1)
     return vectors[:, -kept:]

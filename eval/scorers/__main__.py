@@ -14,9 +14,9 @@ from conf.scoring import ClipJob, DpgJob, FidJob, GenEvalJob
 
 USAGE = """Scores of painted images, each under the name of its protocol (docs/scorers.md).
 
-  python -m eval.scorers geneval images=<folder>                              objects, numbers, colours, places
-  python -m eval.scorers dpg images=<folder> questions=<dpg_bench.csv>        long prompts, by questions
-  python -m eval.scorers clip images=<folder>                                 CLIP-score
+  python -m eval.scorers geneval images=<folder>                                  GenEval
+  python -m eval.scorers dpg images=<folder> questions=<dpg_bench.csv>            DPG-Bench
+  python -m eval.scorers clip images=<folder>                                     CLIP-score
   python -m eval.scorers fid images=<folder> reference=<folder> inception=<file>  FID and KID
 
 --help after a command shows its options."""

@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from backbones.errors import RowcastError
-from eval.frechet import gaussian, gaussian_distance
 
 SUBSETS, SUBSET = 100, 1000
 """KID is averaged over so many draws of so many images of each set, or of all where there are fewer."""
@@ -17,11 +16,17 @@ SUBSETS, SUBSET = 100, 1000
 def frechet_inception_distance(reference: Float[Tensor, "M F"], samples: Float[Tensor, "N F"]) -> float:
     """FID (arXiv 1706.08500): squared Fréchet distance of two Gaussians, covariances unbiased.
 
+    With centred sets A and B (scaled so that their covariances are A'A and B'B), tr((A'A B'B)^(1/2)) is the
+    sum of the singular values of A B': no root of a covariance is taken, which few images leave singular.
+
     Raises:
         RowcastError: if a set holds fewer than two images.
     """
     _require(reference, samples)
-    return gaussian_distance(*gaussian(reference.double()), *gaussian(samples.double()))
+    (mean_a, a), (mean_b, b) = (_centred(features.double()) for features in (reference, samples))
+    common = torch.linalg.svdvals(_triangle(a) @ _triangle(b).T).sum()
+    distance = (mean_a - mean_b).square().sum() + a.square().sum() + b.square().sum() - 2 * common
+    return float(distance.clamp(min=0))
 
 
 def kernel_inception_distance(
@@ -63,6 +68,17 @@ def squared_mmd(a: Float[Tensor, "M F"], b: Float[Tensor, "N F"]) -> float:
         return (kernel.sum() - kernel.trace()) / (len(kernel) * (len(kernel) - 1))
 
     return float(within(_kernel(a, a)) + within(_kernel(b, b)) - 2 * _kernel(a, b).mean())
+
+
+def _centred(features: Float[Tensor, "N F"]) -> tuple[Float[Tensor, " F"], Float[Tensor, "N F"]]:
+    """The mean, and what is left of each row, scaled so that its square sums are covariances."""
+    mean = features.mean(0)
+    return mean, (features - mean) / (len(features) - 1) ** 0.5
+
+
+def _triangle(rows: Float[Tensor, "N F"]) -> Float[Tensor, "K F"]:
+    """As few rows as can be, with the same products of columns."""
+    return torch.linalg.qr(rows, mode="r").R if len(rows) > rows.shape[1] else rows
 
 
 def _kernel(a: Float[Tensor, "M F"], b: Float[Tensor, "N F"]) -> Float[Tensor, "M N"]:

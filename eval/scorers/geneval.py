@@ -109,7 +109,7 @@ def overlap(a: Corners, b: Corners) -> float:
 
 
 def _area(box: Corners) -> float:
-    return max(box[2] - box[0] + 1, 0) * max(box[3] - box[1] + 1, 0)
+    return max(box[2] - box[0] + 1, 0.0) * max(box[3] - box[1] + 1, 0.0)
 
 
 def relations(box: Corners, target: Corners) -> set[str]:

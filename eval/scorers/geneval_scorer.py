@@ -1,7 +1,7 @@
 """GenEval on pictures: a detector finds objects, a colour judge names colours, the rules decide."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from PIL import Image
@@ -13,6 +13,7 @@ from eval.scorers.scorer import ImageScore
 from eval.statistics import Interval
 
 
+@runtime_checkable
 class Detector(Protocol):
     """Finds objects of COCO's 80 classes."""
 
@@ -25,6 +26,7 @@ class Detector(Protocol):
         ...
 
 
+@runtime_checkable
 class Colours(Protocol):
     """Names the colours of objects."""
 

@@ -48,7 +48,7 @@ def read_answers(
         ]
         if match is None or not ids:
             raise RowcastError(
-                f"expected `picture, (tile), question, answer` of a known question in line {number} of {path}, "
+                f"expected `picture, (tile), known question, answer` in line {number} of {path}, "
                 f"found {line[:60]!r}: pass the file and the questions that belong together"
             )
         tile = answers[item].setdefault(match["box"], {})

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from eval.scorers.pictures import Picture
 
@@ -17,6 +17,7 @@ class ImageScore:
     """Why, as plain values: reasons and boxes, answers, features."""
 
 
+@runtime_checkable
 class Scorer(Protocol):
     """Judges images one by one under a protocol."""
 

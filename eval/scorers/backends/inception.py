@@ -32,7 +32,7 @@ class Convolution(nn.Module):
 
 
 class Mixed(nn.Module):
-    """Branches side by side; a branch is a chain of layers, the last of which may be several layers abreast."""
+    """Branches side by side; a branch is a chain of layers, the last of which may be several abreast."""
 
     def __init__(self, inputs: int, branches: Branches, pool: str, pooled: int = 0) -> None:
         """Builds the block.

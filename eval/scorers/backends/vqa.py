@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from PIL import Image
 
@@ -11,6 +11,7 @@ from backbones.source import first_line
 from eval.scorers.backends.load import Place, require_type
 
 
+@runtime_checkable
 class Vqa(Protocol):
     """A model that answers questions about an image."""
 
