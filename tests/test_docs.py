@@ -40,7 +40,7 @@ COMMANDS = sorted(
         match[1].strip()
         for text in PAGES.values()
         for match in re.finditer(
-            r"python -m ((?:train|data|decoding|eval|backbones check)\b[^`#\n|&]*)", text
+            r"python -m ((?:train|data|decoding|eval(?!\.scorers)|backbones check)\b[^`#\n|&]*)", text
         )
     }
 )

@@ -1,6 +1,8 @@
 """End to end on drawings with known answers; killed runs go on; results can be read."""
 
 import json
+import re
+import shlex
 
 import pytest
 import torch
@@ -14,13 +16,15 @@ from conf.scoring import ClipJob, DpgJob, FidJob, GenEvalJob
 from conf.words import prepare
 from eval.scorers import jobs
 from eval.scorers.__main__ import COMMANDS, main
+from eval.scorers.clip_scorer import PRESETS as CLIP_PRESETS
 from eval.scorers.dpg_files import write_grid
+from eval.scorers.fid import PRESETS as FID_PRESETS
 from eval.scorers.layouts import write_captioned, write_geneval
 from eval.scorers.results import balanced_interval, image_columns
 from tests.eval.scorers.drawings import drawing
 from tests.eval.scorers.test_layouts import ROWS, csv
 from tests.eval.scorers.tiny_models import save_blip, save_clip, save_mask2former
-from tests.process import run_module
+from tests.process import ROOT, run_module
 
 pytestmark = pytest.mark.unit
 
@@ -299,6 +303,24 @@ def test_yaml_and_schema_have_the_same_options_and_each_is_commented(name):
 def test_mistakes(name, words, message):
     with pytest.raises(RowcastError, match=message):
         job(name, *words)
+
+
+PAGE = (ROOT / "docs" / "scorers.md").read_text()
+
+
+@pytest.mark.parametrize("command", re.findall(r"python -m eval\.scorers (\w+ [^`\n]+)", PAGE))
+def test_commands_of_the_page_are_accepted(command):
+    name, *words = shlex.split(command)
+    job(name, *words)
+
+
+def test_the_page_knows_every_protocol():
+    for name in ("geneval/hf-mask2former", "geneval/shapes", "dpg/mplug"):
+        assert f"`{name}`" in PAGE
+    for preset in CLIP_PRESETS:
+        assert f"`clip/{preset}`" in PAGE
+        assert f"`fid/{preset}`" in PAGE
+    assert set(CLIP_PRESETS) == set(FID_PRESETS)
 
 
 def test_jobs_are_of_their_schemas():
