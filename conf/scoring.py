@@ -18,6 +18,7 @@ class GenEvalJob:
     detector: str
     clip: str
     max_overlap: float = field(metadata=within(0, 1))
+    official: str | None
     device: str
     dtype: str = field(metadata=DTYPES)
     batch: int = field(metadata=count(1))

@@ -30,6 +30,7 @@ def geneval(
     detector: str,
     clip: str,
     max_overlap: float,
+    official: str | None,
     batch: int,
     **held: str,
 ) -> None:
@@ -41,8 +42,10 @@ def geneval(
     from eval.scorers.geneval import require_metadata
     from eval.scorers.geneval_scorer import GenEval, summarise
     from eval.scorers.layouts import read_geneval
+    from eval.scorers.parity import agreement, read_official
 
     pictures = read_geneval(_folder(images), samples)
+    verdicts = None if official is None else read_official(_folder(official))
     for picture in pictures:
         require_metadata(picture.metadata, str(picture.path.parents[1]))
     if detector == SHAPES:
@@ -57,7 +60,11 @@ def geneval(
         colours = ClipColours(Clip(Place(path=clip, option="clip", **held)))
     scorer = GenEval(eye, colours, max_overlap)
     scores, place = _score(scorer, pictures, images, out, batch)
-    values, notes = summarise(pictures, [score.scores[scorer.protocol] for score in scores])
+    right = [score.scores[scorer.protocol] for score in scores]
+    values, notes = summarise(pictures, right)
+    if verdicts is not None:
+        compared, note = agreement(pictures, right, verdicts)
+        values, notes = values | compared, notes + note
     if max_overlap < 1:
         notes.append(f"max_overlap={max_overlap:g}, where the official evaluator lets boxes overlap")
     _finish(

@@ -60,12 +60,11 @@ class Mask2Former:
             pixels = torch.stack([_pixels(images[place]) for place in places])
             prepared, inner = prepare(pixels.to(self.model.device))
             output = self.model(prepared.to(self.model.dtype))
-            masks = functional.interpolate(
-                output.masks_queries_logits.float(), prepared.shape[-2:], mode="bilinear", align_corners=False
-            )[..., : inner[0], : inner[1]]
+            frame = (prepared.shape[-2], prepared.shape[-1])
             for row, place in enumerate(places):
-                logits = output.class_queries_logits[row].float()
-                found[place] = instances(logits, masks[row], (size[1], size[0]))
+                classes = output.class_queries_logits[row].float()
+                masks = output.masks_queries_logits[row].float()
+                found[place] = instances(classes, masks, frame, inner, (size[1], size[0]))
         return found
 
 
@@ -85,20 +84,26 @@ def prepare(images: Float[Tensor, "N 3 H W"]) -> tuple[Float[Tensor, "N 3 A B"],
 
 
 def instances(
-    classes: Float[Tensor, "Q C"], masks: Float[Tensor, "Q A B"], size: tuple[int, int]
+    classes: Float[Tensor, "Q C"],
+    masks: Float[Tensor, "Q A B"],
+    frame: tuple[int, int],
+    inner: tuple[int, int],
+    size: tuple[int, int],
 ) -> list[Detection]:
     """Objects from logits: score = probability of the class x mean probability inside the mask.
 
     Args:
         classes: logits of each query over the classes and, last, no object.
         masks: logits of each query's mask.
-        size: height and width of the image.
+        frame: height and width of the detector's input.
+        inner: the part of it that is no padding.
+        size: height and width of the image, at which masks are cut.
     """
     probabilities = classes.softmax(-1)[:, :-1]
     scores, order = probabilities.flatten().topk(min(PER_IMAGE, probabilities.numel()))
-    order = order[scores > THRESHOLD]  # the quality of a mask is at most 1
+    hopeful = scores > THRESHOLD  # the quality of a mask is at most 1
     found = []
-    for score, place in zip(scores.tolist(), order.tolist(), strict=False):
+    for score, place in zip(scores[hopeful].tolist(), order[hopeful].tolist(), strict=True):
         query, label = divmod(place, probabilities.shape[1])
         logits = functional.interpolate(masks[query][None, None], size, mode="bilinear", align_corners=False)[
             0, 0
@@ -122,6 +127,10 @@ def extent(mask: np.ndarray) -> tuple[float, float, float, float]:
     if not len(rows):
         return (0.0, 0.0, 0.0, 0.0)
     return (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
+
+
+def _resized(logits: Float[Tensor, "A B"], size: tuple[int, int]) -> Float[Tensor, "H W"]:
+    return functional.interpolate(logits[None, None], size, mode="bilinear", align_corners=False)[0, 0]
 
 
 def _pixels(image: Image.Image) -> Float[Tensor, "3 H W"]:

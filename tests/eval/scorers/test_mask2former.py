@@ -6,7 +6,8 @@ import torch
 from PIL import Image
 
 from backbones.errors import RowcastError
-from eval.scorers.backends.mask2former import MEAN, SPREAD, Mask2Former, extent, instances, prepare
+from eval.scorers.backends import mask2former
+from eval.scorers.backends.mask2former import MEAN, SPREAD, Mask2Former, extent, prepare
 from eval.scorers.geneval import CLASS_NAMES
 from tests.eval.scorers.tiny_models import place, save_mask2former
 
@@ -36,6 +37,21 @@ def logits(*rows):
             whole[query, CLASS_NAMES.index(name)] = probability
         whole[query, 80] = 1 - sum(row.values())
     return whole.log()
+
+
+def instances(classes, masks, size):
+    """Read out where the detector's input is as large as the image."""
+    return mask2former.instances(classes, masks, size, size, size)
+
+
+def test_padding_is_cut_off_before_masks_are_resized():
+    masks = torch.full((1, 4, 4), -1.0)
+    masks[0, :, :2] = 1.0
+    (found,) = mask2former.instances(logits({"cat": 0.9}), masks, (8, 8), (8, 4), (6, 6))
+    assert found.mask.all(), "the padded half is gone"
+    assert found.box == (0, 0, 6, 6)
+    (found,) = mask2former.instances(logits({"cat": 0.9}), masks, (8, 8), (8, 8), (6, 6))
+    assert found.box == (0, 0, 3, 6)
 
 
 def test_score_is_probability_times_quality_of_the_mask():
