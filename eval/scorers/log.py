@@ -55,6 +55,10 @@ def score_pictures(scorer: Scorer, pictures: Sequence[Picture], folder: Path, ba
     return [log.scores[print_] for print_ in prints]
 
 
+RULES = 1
+"""Of all protocols; raise it where a change of the code changes a score."""
+
+
 class ScoreLog:
     """The scored images of one contract."""
 
@@ -64,7 +68,7 @@ class ScoreLog:
         Raises:
             RowcastError: if the folder can't be written or a whole line can't be read.
         """
-        whole = {"protocol": protocol, **contract}
+        whole = {"protocol": protocol, "rules": RULES, **contract}
         self.path = folder / f"{protocol.replace('/', '-')}-{contract_hash(whole)}.jsonl"
         self.scores: dict[str, ImageScore] = {}
         try:

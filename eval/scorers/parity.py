@@ -48,7 +48,7 @@ def agreement(
     missing = [picture.key for picture in pictures if picture.key not in official]
     if missing:
         raise RowcastError(
-            f"expected an official verdict on each image, found none on {len(missing)}, such as {missing[0]}: "
+            f"expected an official verdict on all images, found none on {len(missing)}, as {missing[0]}: "
             "run the official evaluator on the same folder, or leave official= out"
         )
     theirs = [official[picture.key] for picture in pictures]

@@ -21,6 +21,9 @@ class Blip:
         """
         folder = place.folder()
         self.model = load_model(BlipForQuestionAnswering, place, folder)
+        # Its text side adds the mask to the scores, which the masks of other implementations (truth values)
+        # are not made for: padding would be looked at.
+        self.model.set_attn_implementation("eager")
         self.tokenizer = load_part(BertTokenizer, folder, "tokenizer")
         self.processor = load_part(BlipImageProcessorPil, folder, "image processor")
         self.name, self.record = place.name, place.record(folder)

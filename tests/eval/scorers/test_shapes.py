@@ -57,7 +57,7 @@ def test_agreement_with_the_official_evaluator(tmp_path):
     assert values["agreement"].value == 0.5
     assert values["images, official"].value == 0.75
     assert notes == ["the official evaluator differs on 2 of 4 images, such as 00001/0000, 00003/0000"]
-    with pytest.raises(RowcastError, match="found none on 1, such as 00009/0000"):
+    with pytest.raises(RowcastError, match="found none on 1, as 00009/0000"):
         agreement([Picture(key="00009/0000", path=tmp_path)], [1.0], official)
     path.write_text('{"file": 3}')
     with pytest.raises(RowcastError, match=r"expected results\.jsonl of the official"):
