@@ -33,7 +33,7 @@ class SampleColumns:
             backbone: whose tokens the images are.
             scorers: one a column.
             folder: of the pictures and the logs.
-            metadata: what the prompt set says of an image's prompt, which GenEval and DPG-Bench judge by;
+            metadata: what the prompt set says of an image's prompt: GenEval's line, DPG-Bench's `item_id`;
                 none for an image that cannot be judged.
 
         Raises:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Float, Int
 from PIL import Image
+from torch import Tensor
 from transformers import BertTokenizer, BlipForQuestionAnswering, BlipImageProcessorPil
 
 from backbones.errors import RowcastError
@@ -21,9 +23,6 @@ class Blip:
         """
         folder = place.folder()
         self.model = load_model(BlipForQuestionAnswering, place, folder)
-        # Its text side adds the mask to the scores, which the masks of other implementations (truth values)
-        # are not made for: padding would be looked at.
-        self.model.set_attn_implementation("eager")
         self.tokenizer = load_part(BertTokenizer, folder, "tokenizer")
         self.processor = load_part(BlipImageProcessorPil, folder, "image processor")
         self.name, self.record = place.name, place.record(folder)
@@ -37,24 +36,34 @@ class Blip:
 
     @torch.inference_mode()
     def yes(self, image: Image.Image, questions: Sequence[str]) -> list[float]:
-        """As `Vqa.yes`."""
-        model = self.model
-        pixels = self.processor(images=image, return_tensors="pt")["pixel_values"]
-        seen = model.vision_model(pixel_values=pixels.to(model.device, model.dtype)).last_hidden_state
-        seen = seen.expand(len(questions), -1, -1)
-        asked = self.tokenizer(list(questions), padding=True, truncation=True, return_tensors="pt").to(
-            model.device
-        )
+        """As `Vqa.yes`.
+
+        Questions of one length are asked together, so that nothing is padded: the library's text model adds
+        its masks to the scores, and those of truth values let padding be looked at.
+        """
+        pixels = self.processor(images=image, return_tensors="pt")["pixel_values"].to(self.model.dtype)
+        seen = self.model.vision_model(pixel_values=pixels.to(self.model.device)).last_hidden_state
+        rows = [self.tokenizer(question, truncation=True)["input_ids"] for question in questions]
+        chances = [0.0] * len(rows)
+        for length in sorted({len(row) for row in rows}):
+            places = [place for place, row in enumerate(rows) if len(row) == length]
+            answers = self._answers(seen, torch.tensor([rows[place] for place in places], device=seen.device))
+            for place, chance in zip(places, answers, strict=True):
+                chances[place] = chance
+        return chances
+
+    def _answers(self, seen: Float[Tensor, "1 P D"], asked: Int[Tensor, "Q T"]) -> list[float]:
+        """The probability of yes for questions of one length, from what the image shows."""
+        model, count = self.model, len(asked)
         understood = model.text_encoder(
-            input_ids=asked["input_ids"],
-            attention_mask=asked["attention_mask"],
-            encoder_hidden_states=seen,
-            encoder_attention_mask=torch.ones(seen.shape[:-1], dtype=torch.long, device=seen.device),
+            input_ids=asked,
+            attention_mask=torch.ones_like(asked),
+            encoder_hidden_states=seen.expand(count, -1, -1),
+            encoder_attention_mask=torch.ones(count, seen.shape[1], dtype=torch.long, device=seen.device),
         ).last_hidden_state
-        start = torch.full((len(questions), 1), model.decoder_start_token_id, device=seen.device)
         logits = model.text_decoder(
-            input_ids=start,
+            input_ids=torch.full((count, 1), model.decoder_start_token_id, device=seen.device),
             encoder_hidden_states=understood,
-            encoder_attention_mask=asked["attention_mask"],
+            encoder_attention_mask=torch.ones_like(asked),
         ).logits
         return logits[:, -1, self.words].float().softmax(-1)[:, 0].tolist()
