@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eval.exhibits import gallery_section
 from eval.heads import HeadsSubject
+from eval.latency.section import latency_section
 from eval.learning import learning_section
 from eval.mapping import maps_section
 from eval.maps import Maps
@@ -28,6 +29,7 @@ def write_report(results: Results, maps: Mapping[str, Maps], folder: Path) -> Pa
         _headline(results),
         gallery_section(results.gallery, results, folder),
         speed_section(results),
+        latency_section(results),
         ladder_section(results),
         quality_section(results),
         maps_section(results, maps, headline_decoder(results).name),

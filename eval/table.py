@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eval.columns import NLL, Column, column, ordered
+from eval.latency.tables import HEADING, latency_notes, latency_rows
 from eval.paired import Delta
 from eval.results import DecoderResult, Frechet, Quality, Results
 from eval.statistics import Interval, Spread
@@ -188,7 +189,11 @@ def terminal_table(results: Results) -> str:
     parts = [render(*speed_rows(results))]
     if results.control:
         parts.append(render(*quality_rows(results)))
-    return "\n\n".join([*parts, "\n".join(notes(results))])
+    lines = notes(results)
+    if results.latency:
+        parts.append(render(HEADING, latency_rows(results)))
+        lines += latency_notes(results)
+    return "\n\n".join([*parts, "\n".join(lines)])
 
 
 def json_line(results: Results, report: Path) -> str:
