@@ -158,7 +158,8 @@ class Backbone(ABC):
     @property
     def cache_bytes(self) -> int | None:
         """Optional: bytes of keys and values that the open session holds, the prompt's among them; none where
-        they are not counted."""
+        they are not counted.
+        """
         return None
 
     @abstractmethod

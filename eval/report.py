@@ -78,12 +78,14 @@ def _headline(results: Results) -> str:
     chosen = (
         "the lossless decoder with the fewest forwards"
         if best.lossless
-        else f"the drafting decoder nearest to {baseline.name} in quality"
+        else f"the drafting decoder nearest to {baseline.name} in {'quality' if best.quality else 'forwards'}"
     )
     about = (
         f"{subject.grid.rows}x{subject.grid.cols} tokens, {subject.codes} codes. The figures here are of "
         f"{best.name}, {chosen}; the tables have all."
     )
+    if results.untrained:
+        about += f" Untrained {' and '.join(results.untrained)}: for timing alone, the images are noise."
     title = f"{escape(best.name)} {tag(law(best))} on {escape(subject.backbone)}"
     return (
         f'<header>\n<p class="soft">Rowcast benchmark</p>\n<h1>{title}</h1>\n'

@@ -167,6 +167,8 @@ class Results:
     suite: str | None
     prompts: list[PromptSource]
     subject: Subject
+    untrained: list[str]
+    """What of it has random weights, to be timed alone: `weights`, `heads`."""
     sampling: Sampling
     plan: Plan
     environment: Environment

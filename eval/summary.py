@@ -82,7 +82,8 @@ def _decoder_result(
         image for image in bench.log.images.values() if (image.decoder, image.role) == (name, "profile")
     ]
     forwards = fmean(image.forwards for image in timed)
-    phases = _swept_phases(timed, name, latency) or _phases(profiled or timed)
+    told = latency if bench.backbone.device.type != "cpu" else None
+    phases = _swept_phases(timed, name, told) or _phases(profiled or timed)
     return DecoderResult(
         name=name,
         lossless=bench.decoders[name].lossless,

@@ -12,7 +12,7 @@ COPIES = 10
 
 
 def weight_bytes(parts: Mapping[str, nn.Module]) -> int:
-    """Bytes of the frozen weights that every forward reads whole: all but tables, which are only looked up."""
+    """Bytes of the frozen weights that every forward reads: all but tables, where it looks a few rows up."""
     weights = {
         id(tensor): tensor
         for part in parts.values()

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from eval.statistics import Spread
+
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyPlan:
@@ -24,18 +26,21 @@ class Cell:
     decoder: str
     batch: int
     """Images painted together."""
-    pairs: int
-    """Of windows that were timed; `seconds` is the median over them."""
     forwards: float
     """Trunk calls an image, prefill included."""
-    seconds: float
-    """From prompts to tokens, the whole batch."""
+    latency: Spread
+    """Seconds from prompts to tokens, the whole batch; spread over pairs of windows."""
     phases: dict[str, float]
-    """Shares of `seconds`, by phase."""
+    """Shares of the time, by phase."""
     bytes_read: float
     """Weights and cached keys and values that a forward reads, mean over the windows."""
     peak_bytes: int | None
     """Most memory allocated on the device, weights included; none on a CPU, where it is not counted."""
+
+    @property
+    def seconds(self) -> float:
+        """The median of `latency`."""
+        return self.latency.median
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +67,6 @@ class Latency:
     """Size of the block that was copied to measure it."""
     weight_bytes: int
     """Frozen weights that every forward reads."""
-    untrained: list[str]
-    """What of the model has random weights: `weights`, `heads`."""
     fixed: list[str]
     """Decoders whose forwards do not depend on what is drawn."""
     cells: list[Cell]

@@ -17,4 +17,6 @@ def latency_section(results: Results) -> str | None:
         "weights and the cache takes."
     )
     remarks = "".join(f"<li>{escape(line)}</li>" for line in latency_notes(results))
-    return section("Latency over batch sizes", note, table(HEADING, latency_rows(results)), f"<ul>{remarks}</ul>")
+    return section(
+        "Latency over batch sizes", note, table(HEADING, latency_rows(results)), f"<ul>{remarks}</ul>"
+    )

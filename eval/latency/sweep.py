@@ -7,7 +7,6 @@ give what a row costs, and so an image. Decoders take turns, so that drift hits 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import torch
 from tqdm import tqdm
@@ -20,6 +19,7 @@ from decoding.noise import Noise
 from eval.latency.bandwidth import copy_rate, synchronise, weight_bytes
 from eval.latency.figures import Cell, Latency, LatencyPlan, Skipped
 from eval.latency.window import Window
+from eval.statistics import spread
 
 TALLER = 2
 """Rows that the longer window has more."""
@@ -65,7 +65,6 @@ def sweep(
     subject: Subject,
     plan: LatencyPlan,
     *,
-    untrained: Sequence[str],
     fixed: Sequence[str],
     known: tuple[Sequence[Cell], Sequence[Skipped]] = ((), ()),
     keep: Keep = lambda cells, skipped: None,
@@ -75,7 +74,6 @@ def sweep(
     Args:
         subject: the model and the decoders.
         plan: how much to paint.
-        untrained: what of the model is random, for the record.
         fixed: decoders whose forwards do not depend on what is drawn.
         known: cells and skipped ones of an earlier start.
         keep: called with all cells so far after every batch size.
@@ -86,10 +84,10 @@ def sweep(
     place = place_windows(subject.backbone.grid, plan.rows)
     cells, skipped = list(known[0]), list(known[1])
     done = {(cell.decoder, cell.batch) for cell in [*cells, *skipped]}
-    todo = [
-        batch for batch in plan.batches if any((name, batch) not in done for name in subject.decoders)
-    ]
-    with tqdm(total=len(todo) * len(subject.decoders), desc="latency", unit="cell", dynamic_ncols=True) as bar:
+    todo = [batch for batch in plan.batches if any((name, batch) not in done for name in subject.decoders)]
+    with tqdm(
+        total=len(todo) * len(subject.decoders), desc="latency", unit="cell", dynamic_ncols=True
+    ) as bar:
         for batch in todo:
             measured, left = _batch(subject, plan, place, batch, bar)
             cells, skipped = [*cells, *measured], [*skipped, *left]
@@ -102,7 +100,6 @@ def sweep(
         copy_rate=rate,
         copied_bytes=copied,
         weight_bytes=weight_bytes(subject.backbone.parts),
-        untrained=list(untrained),
         fixed=list(fixed),
         cells=cells,
         skipped=skipped,
@@ -115,9 +112,7 @@ def _batch(
     """Every decoder at one batch size."""
     cells, skipped = [], []
     alone = [name for name, method in subject.decoders.items() if batch > 1 and not method.lockstep]
-    skipped += [
-        Skipped(decoder=name, batch=batch, reason="paints one image at a time") for name in alone
-    ]
+    skipped += [Skipped(decoder=name, batch=batch, reason="paints one image at a time") for name in alone]
     rest = {name: method for name, method in subject.decoders.items() if name not in alone}
     bar.update(len(alone))
     try:
@@ -190,7 +185,8 @@ class _Runs:
         short, long = (self._paint(rows)["total"] for rows in (place.short, place.long))
         if cuda and not self._seconds:
             self._peak = torch.cuda.max_memory_allocated(self._bench.device)
-        self._seconds.append(self._bench.prefill + place.image(short, long))
+        # On a busy machine the longer window may come out shorter: that is noise, not a row for less than nothing.
+        self._seconds.append(self._bench.prefill + place.image(short, max(short, long)))
         self.spent += short + long
 
     def cell(self, name: str) -> Cell:
@@ -208,9 +204,8 @@ class _Runs:
         return Cell(
             decoder=name,
             batch=bench.batch,
-            pairs=len(self._seconds),
             forwards=bench.place.image(short["forwards"], long["forwards"]),
-            seconds=median(self._seconds),
+            latency=spread(self._seconds),
             phases={phase: seconds / total for phase, seconds in phases.items()},
             bytes_read=weight_bytes(window.parts) + read / max(1, forwards),
             peak_bytes=self._peak,
@@ -224,4 +219,4 @@ class _Runs:
         made = generate(
             bench.window, bench.texts, self._method, noise, bench.subject.sampling, synchronize=synchronize
         )
-        return {**made.trace.seconds, "forwards": made.trace.forwards}
+        return {**made.trace.seconds, "forwards": float(made.trace.forwards)}

@@ -15,7 +15,7 @@ HEADING = [
     "decoder",
     "batch",
     "forwards",
-    "s an image",
+    "s a batch (IQR)",
     "images/s",
     "speed-up",
     "ms a forward",
@@ -59,7 +59,7 @@ def _figures(results: Results, latency: Latency, cell: Cell) -> list[str]:
     rest = sum(share for phase, share in cell.phases.items() if phase not in SHOWN)
     return [
         f"{cell.forwards:.4g}",
-        f"{cell.seconds / cell.batch:.3g}",
+        _range(cell),
         f"{cell.batch / cell.seconds:.3g}",
         MISSING if gain is None else f"{gain:.2f}x",
         f"{1000 * step:.3g}",
@@ -69,6 +69,10 @@ def _figures(results: Results, latency: Latency, cell: Cell) -> list[str]:
         f"{100 * rest:.0f}",
         MISSING if cell.peak_bytes is None else f"{cell.peak_bytes / GIB:.1f}",
     ]
+
+
+def _range(cell: Cell) -> str:
+    return f"{cell.seconds:.3g} ({cell.latency.q1:.3g} to {cell.latency.q3:.3g})"
 
 
 def latency_notes(results: Results) -> list[str]:
@@ -90,20 +94,23 @@ def latency_notes(results: Results) -> list[str]:
         lines.append("peak: not counted on a CPU")
     else:
         lines.append("peak: most memory allocated, weights and every decoder's heads among it")
-    if "heads" in latency.untrained or "weights" in latency.untrained:
-        lines.append(
-            f"untrained {' and '.join(latency.untrained)}: images are noise and acceptance means nothing; "
-            "only forwards that do not depend on what is drawn are true"
-        )
     free = [decoder.name for decoder in results.decoders if decoder.name not in latency.fixed]
     if free:
-        why = "acceptance untrained: the row says nothing" if latency.untrained else "from few rows alone"
+        why = "acceptance untrained: the row says nothing" if results.untrained else "from few rows alone"
         lines.append(f"*: forwards depend on what is drawn ({why}): {', '.join(free)}")
     reasons: dict[str, list[str]] = {}
     for entry in latency.skipped:
         reasons.setdefault(entry.reason, []).append(f"{entry.decoder} at {entry.batch}")
     lines += [f"not measured, {reason}: {', '.join(cells)}" for reason, cells in reasons.items()]
     return lines
+
+
+def images_per_second(latency: Latency) -> dict[str, dict[str, float]]:
+    """By decoder and batch size."""
+    rates: dict[str, dict[str, float]] = {}
+    for cell in latency.cells:
+        rates.setdefault(cell.decoder, {})[str(cell.batch)] = round(cell.batch / cell.seconds, 5)
+    return rates
 
 
 def latency_markdown(results: Results) -> str:
@@ -130,14 +137,15 @@ def latency_csv(results: Results) -> str:
 
 def _flat(results: Results, latency: Latency, cell: Cell) -> dict[str, object]:
     row = asdict(cell)
-    phases = row.pop("phases")
+    phases, spread = row.pop("phases"), row.pop("latency")
     return {
         "created": results.created,
         "backbone": results.subject.backbone,
         "device": results.environment.device,
         "dtype": results.environment.dtype,
-        "untrained": " ".join(latency.untrained),
+        "untrained": " ".join(results.untrained),
         **row,
+        **{f"seconds_{name}": value for name, value in spread.items()},
         "fixed_forwards": cell.decoder in latency.fixed,
         "images_per_second": cell.batch / cell.seconds,
         "speedup": speedup(results, latency, cell),

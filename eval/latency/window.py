@@ -38,6 +38,8 @@ class Window(Backbone):
         self.sampling, self.fingerprint = whole.sampling, whole.fingerprint
         self.cache_read = 0
         """Bytes of keys and values that forwards have read since this was set to 0."""
+        self._ordered = True
+        """Whether the cache is in raster order for sure."""
         self._prompt = whole.encode(prompts, guided=guided)
         self._first = whole.begin(self._prompt)
         generator = torch.Generator().manual_seed(FILLER_SEED)
@@ -74,8 +76,12 @@ class Window(Backbone):
         return self._prompt
 
     def begin(self, prompt: Prompt) -> Step:
-        """Rolls back to the rows above, and makes room for the states of all rows outside, as an image has."""
-        self._whole.keep(self._above)
+        """Rolls back to the rows above, and makes room for the states of all rows outside."""
+        if self._ordered:
+            self._whole.keep(self._above)
+        else:
+            self._whole.keep_entries(range(self._above))
+        self._ordered = True
         outside = self._whole.grid.size - self.grid.size
         self._room = self._first.hidden.new_empty(len(self._first.hidden), outside, self.width)
         return self._first
@@ -88,6 +94,7 @@ class Window(Backbone):
     def forward_at(
         self, tokens: Int[Tensor, "N T"], places: Sequence[int], sees: Bool[Tensor, "T E"]
     ) -> Step:
+        self._ordered = False
         above = sees.new_ones(len(sees), self._above)
         step = self._whole.forward_at(
             tokens, [self._above + place for place in places], torch.cat([above, sees], 1)
