@@ -185,7 +185,7 @@ class _Runs:
         short, long = (self._paint(rows)["total"] for rows in (place.short, place.long))
         if cuda and not self._seconds:
             self._peak = torch.cuda.max_memory_allocated(self._bench.device)
-        # On a busy machine the longer window may come out shorter: that is noise, not a row for less than nothing.
+        # On a busy machine the longer window may come out shorter: noise, not a row for less than nothing.
         self._seconds.append(self._bench.prefill + place.image(short, max(short, long)))
         self.spent += short + long
 
