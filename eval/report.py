@@ -32,8 +32,9 @@ def write_report(results: Results, maps: Mapping[str, Maps], folder: Path) -> Pa
         latency_section(results),
         ladder_section(results),
         quality_section(results),
-        maps_section(results, maps, headline_decoder(results).name),
-        acceptance_section(results),
+        # What untrained heads draft, or random weights accept, is not worth a look.
+        None if results.untrained else maps_section(results, maps, headline_decoder(results).name),
+        None if results.untrained else acceptance_section(results),
         learning_section(folder),
         _provenance(results),
     ]
@@ -85,7 +86,7 @@ def _headline(results: Results) -> str:
         f"{best.name}, {chosen}; the tables have all."
     )
     if results.untrained:
-        about += f" Untrained {' and '.join(results.untrained)}: for timing alone, the images are noise."
+        about += f" Untrained {' and '.join(results.untrained)}: for timing alone, images mean nothing."
     title = f"{escape(best.name)} {tag(law(best))} on {escape(subject.backbone)}"
     return (
         f'<header>\n<p class="soft">Rowcast benchmark</p>\n<h1>{title}</h1>\n'

@@ -135,8 +135,8 @@ def notes(results: Results) -> list[str]:
     lines.append("engine: decoding time over the time inside the backbone's forwards; 1.00x would be free")
     if results.untrained:
         lines.append(
-            f"untrained {' and '.join(results.untrained)}: images are noise and acceptance means nothing; "
-            "only decoders whose forwards do not depend on what is drawn are as fast as they look"
+            f"untrained {' and '.join(results.untrained)}: for timing alone, images and acceptance mean "
+            "nothing; only decoders whose forwards do not depend on what is drawn are as fast as they look"
         )
     if results.plan.images < FEW:
         lines.append(f"intervals of fewer than {FEW} images are too narrow to trust: raise benchmark.images")

@@ -11,9 +11,7 @@ MISSING = "-"
 GIB = 2**30
 SHOWN = ("prefill", "draft", "forward", "verify")
 """Phases with a column of their own; committing and the rest share one."""
-HEADING = [
-    "decoder",
-    "batch",
+FIGURES = [
     "forwards",
     "s a batch (IQR)",
     "images/s",
@@ -21,24 +19,31 @@ HEADING = [
     "ms a forward",
     "floor ms",
     "of floor",
-    *(f"{phase} %" for phase in SHOWN),
-    "rest %",
-    "peak GiB",
 ]
+HEADING = ["decoder", "batch", *FIGURES, *(f"{phase} %" for phase in SHOWN), "rest %", "peak GiB"]
 
 
 def latency_rows(results: Results) -> list[list[str]]:
-    """A row a decoder and batch size; a cell that could not be measured says why in the notes."""
+    """A row a decoder and batch size; of a cell that could not be measured, the notes say why."""
     latency = _of(results)
     rows = []
+    for key, row in latency_cells(results).items():
+        cell = latency.cell(*key)
+        ends = [MISSING] * (len(SHOWN) + 2) if cell is None else [*_shares(cell), peak(cell)]
+        rows.append([*row, *ends])
+    return rows
+
+
+def latency_cells(results: Results) -> dict[tuple[str, int], list[str]]:
+    """By decoder and batch size: the two, and the columns of `FIGURES`."""
+    latency = _of(results)
+    rows = {}
     for decoder in results.decoders:
-        mark = "" if decoder.name in latency.fixed else " *"
+        name = decoder.name if decoder.name in latency.fixed else f"{decoder.name} *"
         for batch in latency.plan.batches:
             cell = latency.cell(decoder.name, batch)
-            if cell is None:
-                rows.append([decoder.name + mark, str(batch), *[MISSING] * (len(HEADING) - 2)])
-            else:
-                rows.append([decoder.name + mark, str(batch), *_figures(results, latency, cell)])
+            figures = [MISSING] * len(FIGURES) if cell is None else _figures(results, latency, cell)
+            rows[decoder.name, batch] = [name, str(batch), *figures]
     return rows
 
 
@@ -56,7 +61,6 @@ def speedup(results: Results, latency: Latency, cell: Cell) -> float | None:
 def _figures(results: Results, latency: Latency, cell: Cell) -> list[str]:
     step, floor = cell.seconds / cell.forwards, latency.floor(cell)
     gain = speedup(results, latency, cell)
-    rest = sum(share for phase, share in cell.phases.items() if phase not in SHOWN)
     return [
         f"{cell.forwards:.4g}",
         _range(cell),
@@ -65,10 +69,17 @@ def _figures(results: Results, latency: Latency, cell: Cell) -> list[str]:
         f"{1000 * step:.3g}",
         f"{1000 * floor:.3g}",
         f"{100 * floor / step:.3g} %",
-        *(f"{100 * cell.phases[phase]:.0f}" for phase in SHOWN),
-        f"{100 * rest:.0f}",
-        MISSING if cell.peak_bytes is None else f"{cell.peak_bytes / GIB:.1f}",
     ]
+
+
+def _shares(cell: Cell) -> list[str]:
+    rest = sum(share for phase, share in cell.phases.items() if phase not in SHOWN)
+    return [*(f"{100 * cell.phases[phase]:.0f}" for phase in SHOWN), f"{100 * rest:.0f}"]
+
+
+def peak(cell: Cell) -> str:
+    """The most memory, in GiB."""
+    return MISSING if cell.peak_bytes is None else f"{cell.peak_bytes / GIB:.1f}"
 
 
 def _range(cell: Cell) -> str:
