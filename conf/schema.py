@@ -84,6 +84,11 @@ class Trainer:
 
 
 @dataclass
+class Data:
+    on_damage: str = field(metadata=one_of("stop", "quarantine"))
+
+
+@dataclass
 class Wandb:
     mode: str = field(metadata=one_of("offline", "online", "disabled"))
     project: str
@@ -108,6 +113,7 @@ class TrainJob:
     heads: Any = field(metadata=named(HEADS))
     """One of `heads.options.HEADS`, as a mapping with its `name`."""
     trainer: Trainer
+    data: Data
     wandb: Wandb
     benchmark: Benchmark
     folder: str
@@ -149,6 +155,17 @@ class EvalJob:
     benchmark: Benchmark
     heads: Any = field(metadata=text_or_texts("a bundle folder, or a list of them"))
     folder: str
+
+
+@dataclass
+class DoctorJob:
+    model: Model
+    sampling: SamplingOverrides
+    heads: str
+    decoder: str | None
+    prompts: str | None
+    images: int = field(metadata=count(2, 1000))
+    seed: int = field(metadata=seed_range())
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """The training job: rollouts, training, a bundle. Every phase goes on where an earlier run stopped."""
 
 import logging
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from omegaconf import OmegaConf
 from backbones.errors import RowcastError
 from backbones.registry import load_backbone, rollout_prompts
 from checkpoints.bundle import load_bundle, save_bundle
+from checkpoints.golden import golden
 from conf.decoders import decoder_options
 from conf.schema import TrainJob
 from data.harvest import check_harvest
@@ -57,7 +57,8 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
     require_processes(job.trainer.devices, job.trainer.nodes)
     if process_rank() != 0:
         with suppress(ElsewhereError):  # rank 0 tells it
-            fit(job, _parts(job), RolloutSet(job.rollouts.folder, job.rollouts.images))
+            parts = _parts(job)
+            fit(job, parts, _rollouts(job, parts))
         return None
     run.require_apart(folder, Path(job.rollouts.folder))
     require_wandb_key(job.wandb.mode)
@@ -123,14 +124,19 @@ def _painter(name: str, bank: DraftHeads) -> Method:
 
 
 def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet:
-    """Makes what is missing, and proves that all of it can be trained on."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        # Started by torchrun: the others would wait on a collective while one process samples for hours.
-        rollouts = RolloutSet(job.rollouts.folder, job.rollouts.images)
-    else:
-        options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
-        rollouts = make_rollouts(parts.backbone, parts.prompts, sampling=parts.sampling, **options)
+    """Makes what is missing, and proves that all of it can be trained on.
+
+    Every process comes here: those that torchrun has started sample together, and wait for each other by
+    looking at the folder, since a collective would time out. Each verifies the whole set for itself, so that
+    none is away in training while another finds damage and the set is made whole again.
+    """
+    options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
+    rollouts = make_rollouts(
+        parts.backbone, parts.prompts, sampling=parts.sampling, on_damage=job.data.on_damage, **options
+    )
     rollouts.verify()
+    if process_rank() != 0:
+        return rollouts
     images = [rollouts[i] for i in range(min(CHECKED_IMAGES, len(rollouts)))]
     check = check_harvest(parts.backbone, images, guided=parts.sampling.guidance != 1)
     print(f"{len(rollouts)} images verified; their states give the live logits within {check.error:.1e}")
@@ -196,6 +202,7 @@ def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:
             "precision": job.trainer.precision,
         },
         metrics={"images": job.trainer.validation_images, **_figures(last_metrics(folder / FILE))},
+        golden=golden(parts.backbone, parts.prompts[0]),
     )
     loaded = load_bundle(folder / run.HEADS, parts.backbone).bank.state_dict()
     differing = [name for name, weight in bank.state_dict().items() if not weight.equal(loaded[name].cpu())]

@@ -70,7 +70,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("command")
     whole, killed = folder / "whole", folder / "killed"
     assert finish(start(whole))[0] == 0
-    kill_when(start(killed), lambda: lines(killed, "rollouts/manifest.jsonl") >= 1)
+    kill_when(start(killed), lambda: lines(killed, "rollouts/rollouts-*.json") >= 1)
     stopped = kill_when(start(killed), (killed / "train/checkpoints/step-000002.ckpt").exists, signal.SIGINT)
     kill_when(start(killed), lambda: lines(killed, "train/benchmark/*.jsonl") >= 2)
     status, output = finish(start(killed))
@@ -81,7 +81,7 @@ def runs(tmp_path_factory):
 def test_the_heads_are_those_of_an_uninterrupted_run(runs):
     whole, killed, output, _ = runs
     for name in (
-        "rollouts/manifest.jsonl",
+        "rollouts/rollouts-00000002-00000004.json",
         "train/heads/heads.safetensors",
         "train/validation/step-000006.png",
     ):
