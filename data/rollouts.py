@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from backbones.errors import RowcastError
-from data.contract import read_contract
+from data.contract import Contract, read_contract
 from data.damage import DamagedShardError, damaged, unreadable
 from data.durable import disk_errors
 from data.manifest import Entry, cover, read_manifest
@@ -81,7 +81,7 @@ class RolloutSet:
         image = 0
         while image < len(self):
             entry = self._entry(image)
-            content = self._bytes(entry, 0, None)
+            content = _bytes(self._storage, entry, 0, None)
             if content is not None and hashlib.sha256(content).hexdigest() == entry.sha256:
                 image = entry.last
             else:
@@ -116,27 +116,7 @@ class RolloutSet:
         return self._entries[bisect_right(self._firsts, image) - 1]
 
     def _read(self, image: int) -> Rollout | DamagedShardError:
-        entry = self._entry(image)
-        content = self._bytes(entry, *entry.span(image))
-        if content is None or zlib.crc32(content) != entry.crc32[image - entry.first]:
-            return damaged(self._storage, entry)
-        rollout = unpack(content, image_key(image))
-        check_tokens(rollout, self.contract.grid, self.contract.codes)
-        return rollout
-
-    def _bytes(self, entry: Entry, offset: int, length: int | None) -> bytes | None:
-        """Bytes of a shard; none if it is gone or ends before them."""
-        try:
-            return self._storage.read(entry.shard, offset, length)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            # An object store refuses to read behind the end.
-            with disk_errors(self.folder):
-                size = self._storage.sizes().get(entry.shard, 0)
-            if size < entry.bytes:
-                return None
-            raise unreadable(self._storage, entry, error) from error
+        return read_rollout(self._storage, self._entry(image), image, self.contract)
 
     def _too_few(self, made: int) -> RowcastError:
         return RowcastError(
@@ -148,3 +128,34 @@ class RolloutSet:
 def _firsts(chosen: list[Entry]) -> list[int]:
     """Where each shard's images begin; its first ones may lie in the shard before, too."""
     return [entry.first if i == 0 else max(entry.first, chosen[i - 1].last) for i, entry in enumerate(chosen)]
+
+
+def read_rollout(
+    storage: Storage, entry: Entry, image: int, contract: Contract
+) -> Rollout | DamagedShardError:
+    """One image of a shard, or what is wrong with the shard.
+
+    Raises:
+        RowcastError: if the shard is there and cannot be read, or holds another model's tokens.
+    """
+    content = _bytes(storage, entry, *entry.span(image))
+    if content is None or zlib.crc32(content) != entry.crc32[image - entry.first]:
+        return damaged(storage, entry)
+    rollout = unpack(content, image_key(image))
+    check_tokens(rollout, contract.grid, contract.codes)
+    return rollout
+
+
+def _bytes(storage: Storage, entry: Entry, offset: int, length: int | None) -> bytes | None:
+    """Bytes of a shard; none if it is gone or ends before them."""
+    try:
+        return storage.read(entry.shard, offset, length)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        # An object store refuses to read behind the end.
+        with disk_errors(storage.place):
+            size = storage.sizes().get(entry.shard, 0)
+        if size < entry.bytes:
+            return None
+        raise unreadable(storage, entry, error) from error

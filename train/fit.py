@@ -13,13 +13,17 @@ from lightning.pytorch.loggers import Logger
 from backbones.contract import Backbone, Sampling
 from conf.schema import Trainer as TrainerOptions
 from conf.schema import TrainJob
+from data.reading import Reader
 from data.rollouts import RolloutSet
+from data.shards import Rollout
+from data.stream import Stream
 from decoding.methods.method import Method
 from heads.contract import DraftHeads
 from train import run
 from train.agreement import agreed, from_first, several
 from train.cluster import environment, join, process_rank
-from train.loggers import MetricsFile, wandb_logger
+from train.loggers import MetricsFile, tensorboard_logger, wandb_logger
+from train.meter import Meter
 from train.module import Batches, HeadTraining
 from train.optimiser import Schedule
 from train.progress import Progress
@@ -32,6 +36,7 @@ from train.saving import (
     load,
     step_of,
 )
+from train.source import open_source
 from train.steps import WholeRun
 from train.strategy import Portable, build_strategy, process_backend
 from train.validation import Validation
@@ -53,8 +58,14 @@ class Parts:
     """The decoders of validation, with `bank` in them."""
 
 
-def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
+def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream, *watching: Callback) -> Path:
     """Trains up to the last step.
+
+    Args:
+        job: the options.
+        parts: what trains.
+        rollouts: what is trained on.
+        watching: callbacks besides a run's own, after them.
 
     Returns:
         The last checkpoint, which has the trained heads; `parts.bank` may have older ones.
@@ -66,7 +77,7 @@ def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
     """
     threads = torch.get_num_threads()  # several processes share the cores; what comes after has them all
     join(process_backend(parts.backbone.device))
-    last = _fit(job, parts, rollouts)
+    last = _fit(job, parts, rollouts, watching)
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
     torch.set_num_threads(threads)
@@ -78,7 +89,7 @@ def images_a_step(options: TrainerOptions) -> int:
     return options.batch * options.accumulate * options.devices * options.nodes
 
 
-def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
+def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream, watching: Sequence[Callback]) -> Path:
     options, folder = job.trainer, Path(job.folder)
     start = _start(job)
     last = folder / run.CHECKPOINTS / checkpoint_name(options.steps)
@@ -103,18 +114,20 @@ def _fit(job: TrainJob, parts: Parts, rollouts: RolloutSet) -> Path:
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decay,
     )
-    module = HeadTraining(
-        bank,
-        parts.backbone,
-        schedule,
-        guidance=parts.sampling.guidance,
-        chunk=options.loss_chunk,
-        seed=options.seed,
-        mixed=options.precision == "bf16-mixed",
-    )
     batches = WholeRun(Batches(rollouts, options.batch, options.seed), options.steps * options.accumulate)
+    callbacks = [*_callbacks(job, parts, rollouts, strategy), *watching]
     try:
-        _run(_trainer(job, parts, strategy, start), module, batches, start)
+        with open_source(job, parts.backbone, parts.bank, parts.sampling.guidance, rollouts) as reads:
+            module = HeadTraining(
+                bank,
+                parts.backbone,
+                schedule,
+                reads=reads,
+                chunk=options.loss_chunk,
+                seed=options.seed,
+                mixed=options.precision == "bf16-mixed",
+            )
+            _run(_trainer(job, parts, callbacks, strategy, start), module, batches, start)
     except OSError as error:  # of a figure or a painting; checkpoints have a message of their own
         raise run.unwritable(folder, error) from error
     return last
@@ -149,7 +162,9 @@ def _run(trainer: Trainer, module: HeadTraining, batches: WholeRun, start: Path 
         raise
 
 
-def _trainer(job: TrainJob, parts: Parts, strategy: Portable, start: Path | None) -> Trainer:
+def _trainer(
+    job: TrainJob, parts: Parts, callbacks: list[Callback], strategy: Portable, start: Path | None
+) -> Trainer:
     options, device = job.trainer, parts.backbone.device
     one = device.type == "cuda" and options.devices == 1
     return Trainer(
@@ -167,7 +182,7 @@ def _trainer(job: TrainJob, parts: Parts, strategy: Portable, start: Path | None
         use_distributed_sampler=False,
         log_every_n_steps=1,
         logger=_loggers(job, start),
-        callbacks=_callbacks(job, parts, strategy),
+        callbacks=callbacks,
         default_root_dir=job.folder,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -175,7 +190,9 @@ def _trainer(job: TrainJob, parts: Parts, strategy: Portable, start: Path | None
     )
 
 
-def _callbacks(job: TrainJob, parts: Parts, strategy: Portable) -> list[Callback]:
+def _callbacks(
+    job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream, strategy: Portable
+) -> list[Callback]:
     """In the order they run: a step's painting comes before its checkpoint, so a kill never skips one."""
     folder, images = Path(job.folder), job.trainer.validation_images
 
@@ -192,15 +209,33 @@ def _callbacks(job: TrainJob, parts: Parts, strategy: Portable) -> list[Callback
         folder=folder / run.VALIDATION,
         every=job.trainer.validate_every,
         refresh=refresh,
+        bank=parts.bank,
+        # Its own: held-out images have no place in a cache.
+        reads=Reader(
+            parts.backbone,
+            guidance=parts.sampling.guidance,
+            siblings=parts.bank.reads_siblings,
+            seed=VALIDATION_SEED,
+        ),
+        rollouts=len(rollouts),
+        seen=_spread(rollouts, images) if isinstance(rollouts, RolloutSet) else [],
     )
+    meter = Meter()
     keeper = CheckpointKeeper(folder / run.CHECKPOINTS, job.trainer.save_every, images_a_step(job.trainer))
-    return [Progress(), validation, keeper]
+    return [meter, Progress(meter), validation, keeper]
+
+
+def _spread(rollouts: RolloutSet, count: int) -> list[Rollout]:
+    """Some of the images, evenly over the set."""
+    return [rollouts[i * len(rollouts) // count] for i in range(count)]
 
 
 def _loggers(job: TrainJob, start: Path | None) -> list[Logger]:
     folder = Path(job.folder)
-    loggers: list[Logger] = [MetricsFile(folder, None if start is None else step_of(start))]
+    step = None if start is None else step_of(start)
+    loggers: list[Logger] = [MetricsFile(folder, step)]
     if process_rank() == 0:
         online = wandb_logger(job.wandb.mode, job.wandb.project, folder, run.flat(asdict(job)))
-        loggers += [online] if online else []
+        board = tensorboard_logger(job.tensorboard, folder, step)
+        loggers += [logger for logger in (online, board) if logger]
     return loggers

@@ -20,6 +20,7 @@ from conf.schema import TrainJob
 from data.harvest import check_harvest
 from data.rollout import make_rollouts
 from data.rollouts import RolloutSet
+from data.stream import Stream
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.prompts import read_prompts
@@ -30,8 +31,10 @@ from train import run
 from train.agreement import ElsewhereError
 from train.cluster import local_rank, process_rank, require_processes
 from train.fit import Parts, fit
-from train.loggers import FILE, last_metrics, require_wandb_key
+from train.learning import IMAGE_ROWS, Learning, conclude
+from train.loggers import FILE, last_metrics, require_tensorboard, require_wandb_key
 from train.saving import read_heads
+from train.source import STREAM, open_stream
 
 PHASES = 4
 PAINTERS = {"ssd": ("ssd", "ssd_r0"), "mtp": ("mtp_strict", "mtp"), "eagle": ("eagle",)}
@@ -62,6 +65,7 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
         return None
     run.require_apart(folder, Path(job.rollouts.folder))
     require_wandb_key(job.wandb.mode)
+    require_tensorboard(job.tensorboard)
     with run.occupied(folder):
         run.resume_point(folder, job.resume)  # refused here rather than after hours of sampling
         parts = _parts(job)
@@ -77,8 +81,23 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
         heading(2, f"training: {job.trainer.steps} steps in {folder}")
         _print_parameters(parts)
         last = fit(job, parts, rollouts)
+        print(_learning(folder, len(rollouts)).conclusion)
         heading(3, f"bundle: {folder / run.HEADS}")
         return _write_bundle(job, parts, last)
+
+
+def prepare(job: TrainJob) -> tuple[Parts, RolloutSet | Stream]:
+    """What a run is made of, and its images; for measuring, where a run's folder is not entered."""
+    _quieten()
+    parts = _parts(job)
+    return parts, _rollouts(job, parts)
+
+
+def _learning(folder: Path, rollouts: int) -> Learning:
+    try:
+        return conclude(folder, rollouts)
+    except OSError as error:
+        raise run.unwritable(folder, error) from error
 
 
 def heading(number: int, title: str) -> None:
@@ -123,27 +142,31 @@ def _painter(name: str, bank: DraftHeads) -> Method:
     return build_method(options.pop("name"), options, bank)
 
 
-def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet:
-    """Makes what is missing, and proves that all of it can be trained on.
+def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
+    """Makes what is missing, and proves that all of it can be trained on; of a stream, the first few images.
 
     Every process comes here: those that torchrun has started sample together, and wait for each other by
     looking at the folder, since a collective would time out. Each verifies the whole set for itself, so that
     none is away in training while another finds damage and the set is made whole again.
     """
     options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
+    streams = job.data.mode == STREAM
+    if streams:
+        options["images"] = min(CHECKED_IMAGES, job.rollouts.images)
     rollouts = make_rollouts(
         parts.backbone, parts.prompts, sampling=parts.sampling, on_damage=job.data.on_damage, **options
     )
     rollouts.verify()
+    source = open_stream(job, parts.backbone, parts.sampling, parts.prompts) if streams else rollouts
     if process_rank() != 0:
-        return rollouts
+        return source
     images = [rollouts[i] for i in range(min(CHECKED_IMAGES, len(rollouts)))]
     check = check_harvest(parts.backbone, images, guided=parts.sampling.guidance != 1)
     print(f"{len(rollouts)} images verified; their states give the live logits within {check.error:.1e}")
-    return rollouts
+    return source
 
 
-def _contract(job: TrainJob, rollouts: RolloutSet) -> dict[str, Any]:
+def _contract(job: TrainJob, rollouts: RolloutSet | Stream) -> dict[str, Any]:
     """What the final weights depend on."""
     made = asdict(rollouts.contract)
     trainer = asdict(job.trainer)
@@ -179,7 +202,12 @@ def _dtype(dtype: torch.dtype) -> str:
 
 def _figures(metrics: Mapping[str, float]) -> dict[str, float]:
     """What a metrics file says of the heads, without the bookkeeping of training."""
-    return {name: value for name, value in metrics.items() if name == "loss" or "/" in name}
+    others = ("time/", IMAGE_ROWS)
+    return {
+        name: value
+        for name, value in metrics.items()
+        if name == "loss" or ("/" in name and not name.startswith(others))
+    }
 
 
 def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:

@@ -106,6 +106,7 @@ def test_the_run_folder_says_what_it_holds(runs):
         "config.yaml",
         "contract.json",
         "metrics.csv",
+        "learning.json",
         "checkpoints",
         "validation",
         "heads",

@@ -8,6 +8,7 @@ from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Sin
 from PIL import Image
 
 from backbones.errors import RowcastError
+from data.reading import Reader
 from heads.bank import HeadBank
 from heads.options import HEADS
 from tests.backbones.tiny import tiny_backbone
@@ -62,7 +63,9 @@ def test_strategies_by_name():
 
 
 def module(bank):
-    return HeadTraining(bank, tiny_backbone(), SCHEDULE, guidance=2.0, chunk=100, seed=0)
+    backbone = tiny_backbone()
+    reads = Reader(backbone, guidance=2.0, siblings=bank.reads_siblings, seed=0)
+    return HeadTraining(bank, backbone, SCHEDULE, reads=reads, chunk=100, seed=0)
 
 
 def test_the_backbone_is_no_part_of_the_module():
@@ -77,7 +80,7 @@ def test_a_loss_that_is_not_finite_names_head_step_and_images(tmp_path):
         bank.predictors["v+1"].mix.weight[0, 0] = torch.nan
     images = rollouts(tmp_path)
     with pytest.raises(RowcastError, match=r"found nan of head v\+1 at step 0 on images 00000000, 00000002"):
-        module(bank).training_step(Batch([images[0], images[2]]), 0)
+        module(bank).training_step(Batch([images[0], images[2]], 0), 0)
 
 
 def test_strip_enlarges_and_keeps_the_order():
