@@ -103,8 +103,10 @@ def test_greedy_with_enough_rounds_equals_autoregression(rows, cols, row_end, op
 
 @pytest.mark.parametrize("options", OVERLAPS, ids=str)
 @pytest.mark.parametrize(("rows", "cols", "row_end", "header"), [(4, 7, False, 1), (5, 3, True, 2)])
-def test_every_pair_and_target_is_the_right_cell(rows, cols, row_end, header, options):
-    backbone, bank = CoordinateBackbone(rows, cols, row_end, header), CoordinateBank()
+@pytest.mark.parametrize("columns", [1, 3])
+def test_every_pair_and_target_is_the_right_cell(rows, cols, row_end, header, options, columns):
+    backbone = CoordinateBackbone(rows, cols, row_end, header)
+    bank = CoordinateBank(cols=cols if columns == 3 else None)
     done = run(backbone, options, bank, temperature=0.0)
     assert done.tokens.tolist() == [list(range(rows * cols))] * len(PROMPTS)
     assert sorted(bank.targets) == [(y, x) for y in range(rows) for x in range(cols)][1:]
