@@ -93,7 +93,7 @@ def table(without_shape_checks):
 @pytest.mark.parametrize("options", [(4, 3, 2), (3, 1, 3)], ids=str)
 def test_exact(table, options):
     window, depth, width = options
-    assert table.p_value(pac(window=window, depth=depth, width=width), 2_500) > LEAST
+    assert table.p_value(pac(window=window, depth=depth, width=width)) > LEAST
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def greedy_images(backbone, window, kind=SSDExact, count=4):
 @pytest.mark.parametrize("row_end", [False, True])
 def test_greedy_equals_autoregression(rows, cols, row_end):
     backbone = tiny_backbone(rows, cols, row_end=row_end)
-    for window in (1, 2, cols, cols + 3, rows * cols + 4):
+    for window in (1, 2, cols + 3, rows * cols + 4):
         least, most = forward_bounds(backbone.grid, "ssd_exact", {"window": window})
         for baseline, painted in greedy_images(backbone, window, count=1):
             assert torch.equal(painted.tokens, baseline)
