@@ -116,7 +116,8 @@ def test_neighbours_are_those_in_the_row_and_nothing_beyond_its_ends(grid):
     found = beside(vectors, places, grid.cols, 3)[:, :, None]
     for place in places.tolist():
         row = range(place // grid.cols * grid.cols, (place // grid.cols + 1) * grid.cols)
-        wanted = [vectors[other] if other in row else torch.zeros(1) for other in (place, place - 1, place + 1)]
+        cells = (place, place - 1, place + 1)
+        wanted = [vectors[cell] if cell in row else torch.zeros(1) for cell in cells]
         assert torch.equal(found[place], torch.stack(wanted))
     assert torch.equal(beside(vectors, places, grid.cols, 1), vectors)
     inner = places[1:-1]
