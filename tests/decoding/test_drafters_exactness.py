@@ -127,6 +127,6 @@ def test_control_strict_prediction_without_the_shift(table, monkeypatch):
 
 @pytest.mark.slow
 def test_exact_at_many_images(table):
-    assert table.p_value(eagle(table, **SHAPES[0]), 15_000) > LEAST
-    assert table.p_value(eagle(table, **SHAPES[1]), 15_000) > LEAST
-    assert table.p_value(strict(table, block=2), 15_000) > LEAST
+    assert table.p_value(eagle(table, **SHAPES[0]), 10_000) > LEAST
+    assert table.p_value(eagle(table, **SHAPES[1]), 10_000) > LEAST
+    assert table.p_value(strict(table, block=2), 10_000) > LEAST

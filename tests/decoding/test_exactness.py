@@ -146,12 +146,12 @@ def test_control_exact_without_the_shift(table, monkeypatch):
 def test_corrected_drafts_at_many_images(line_table):
     for correction in (0.0, 2.0):
         method = line_table.exact(correction=correction, corrections=3)
-        assert line_table.p_value(method, 20_000) > LEAST
+        assert line_table.p_value(method, 10_000) > LEAST
 
 
 @pytest.mark.slow
 def test_ssd_exact_at_many_images(table):
-    assert table.p_value(table.exact(), 40_000) > LEAST
+    assert table.p_value(table.exact(), 20_000) > LEAST
 
 
 @pytest.mark.slow

@@ -77,5 +77,5 @@ def test_relaxed_rules_are_lossy(table, rule):
 @pytest.mark.slow
 @pytest.mark.parametrize("coupling", ["resample", "maximal", "gumbel"])
 def test_every_coupling_at_many_images(table, coupling):
-    assert p_value(table, coupling=coupling, images=15_000) > LEAST
-    assert p_value(table, coupling=coupling, posterior=GROWTH, images=15_000) > LEAST
+    assert p_value(table, coupling=coupling, images=10_000) > LEAST
+    assert p_value(table, coupling=coupling, posterior=GROWTH, images=10_000) > LEAST

@@ -98,7 +98,7 @@ def test_exact(table, options):
 
 @pytest.mark.slow
 def test_exact_at_many_images(table):
-    assert table.p_value(pac(window=4, depth=2, width=3), 15_000) > LEAST
+    assert table.p_value(pac(window=4, depth=2, width=3), 10_000) > LEAST
 
 
 def test_control_judged_as_if_drawn_with_replacement(table, monkeypatch):
