@@ -15,7 +15,7 @@ from decoding.warp import Warp
 from tests.decoding.banks import random_bank
 
 IMAGES = 4_000
-ALONE = 1_500
+ALONE = 2_000
 """Of a decoder that paints one at a time; the controls show that it is enough."""
 LEAST = 1e-4
 """A law is refused below this p-value."""
