@@ -180,7 +180,7 @@ def test_table_says_lossy_and_json_parses(run):
     assert "\n" not in line
     assert json.loads(line)["decoders"]["ssd"]["lossless"] is False
     whole = json.loads((folder / "results.json").read_text())
-    assert whole["schema"] == 3
+    assert whole["schema"] == 4
     assert {"speedup", "latency", "nll", "engine_ratio"} <= set(whole["definitions"])
     assert whole["decoders"][1]["quality"]["nll"]["n"] == len(PROMPTS)
     delta = whole["decoders"][2]["quality"]["nll_delta"]

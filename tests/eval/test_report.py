@@ -97,7 +97,7 @@ def test_results_come_back_as_they_were(run):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda whole: whole.update(schema=2), "expected results of schema 3 in .*, found 2"),
+        (lambda whole: whole.update(schema=2), "expected results of schema 4 in .*, found 2"),
         (lambda whole: whole.pop("schema"), "found other content"),
         (lambda whole: whole["decoders"][0].pop("forwards"), "decoders, 0, found 'forwards missing"),
         (lambda whole: whole["subject"].update(codes="many"), "expected int at .*codes, found 'many'"),
