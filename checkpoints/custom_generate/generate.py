@@ -5,7 +5,7 @@
     )
 
 Lossy, as `decoder=ssd` of Rowcast, which wrote this file: two rounds of verification a row, one in row 0.
-Sampling is the bundle's; `sampling={"temperature": 0}` changes what it names. `set_seed` of transformers works.
+Sampling is the bundle's; `sampling={"temperature": 0}` changes what it names. `transformers.set_seed` seeds.
 """
 
 import hashlib
@@ -20,7 +20,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 from torch.nn import functional
-from transformers import DynamicCache, TopKLogitsWarper, TopPLogitsWarper
+from transformers import DynamicCache, Emu3ForConditionalGeneration, JanusForConditionalGeneration
+from transformers.generation import TopKLogitsWarper, TopPLogitsWarper
 from transformers.utils import cached_file
 from transformers.utils.versions import require_version
 
@@ -39,12 +40,12 @@ class Family:
     table: Tensor
     """What the trunk is fed for each image code, [V, D]."""
     head: Callable[[Tensor], Tensor]
-    """From normed states to logits of the image codes."""
+    """From normed states to logits of the codes."""
     grid: list[int]
-    """Rows and columns of the image."""
-    unconditional: tuple[Tensor, Tensor] | None
-    """Ids and mask of the other branch of guidance, [N, L]; none where the caller gave none."""
-    row_end: Tensor | None = None
+    """Rows and columns."""
+    unconditional: Any
+    """Ids and mask of the other branch of guidance, [N, L] each; none where the caller gave none."""
+    row_end: Any = None
     """Embedding of the token after each row, [1, D], in a family that has one."""
     written: Callable[[Tensor], Tensor] = lambda codes: codes
     """From codes [N, P] to what the model's own `generate` returns."""
@@ -53,11 +54,11 @@ class Family:
 def generate(
     model: Any,
     *,
-    inputs: Tensor | None = None,
-    input_ids: Tensor | None = None,
-    attention_mask: Tensor | None = None,
-    negative_prompt_ids: Tensor | None = None,
-    negative_prompt_attention_mask: Tensor | None = None,
+    inputs: Any = None,
+    input_ids: Any = None,
+    attention_mask: Any = None,
+    negative_prompt_ids: Any = None,
+    negative_prompt_attention_mask: Any = None,
     generation_config: Any = None,
     heads: str | None = None,
     sampling: dict[str, float | None] | None = None,
@@ -70,11 +71,9 @@ def generate(
 
     Args:
         model: `JanusForConditionalGeneration` or `Emu3ForConditionalGeneration`, in the dtype of the heads.
-        inputs: prompts [N, L], padded on the left, whose last token predicts image token 0.
-        input_ids: another name of `inputs`.
+        inputs, input_ids: prompts [N, L], padded on the left, whose last token predicts image token 0.
         attention_mask: 1 where a prompt has a token, [N, L]; none: everywhere.
-        negative_prompt_ids: for Emu3, the prompts of the unconditional branch, with the image's size.
-        negative_prompt_attention_mask: theirs.
+        negative_prompt_ids, negative_prompt_attention_mask: for Emu3, what to avoid, with the image's size.
         generation_config: the model's own; settings that differ from it are refused.
         heads: the place that `custom_generate` names: a folder, or organisation/name on the hub.
         sampling: guidance, temperature (0: greedy), top_k, top_p in place of the bundle's.
@@ -84,13 +83,15 @@ def generate(
         ValueError: if the heads do not fit the model, are damaged, or an argument is missing or unknown.
     """
     require_version("transformers>=5.24", "Earlier releases were not tried.")
+    known = isinstance(model, JanusForConditionalGeneration | Emu3ForConditionalGeneration)
+    _require(known, "a Janus or Emu3 for conditional generation", type(model).__name__, "load another model")
     ids = input_ids if inputs is None else inputs
     _require(ids is not None, "prompts as ids", "none", "pass input_ids")
     _require(heads is not None, "heads=", "none", "pass the place that custom_generate= names")
     where = {name: others.pop(name) for name in HUB if name in others}
     usual = model._prepare_generation_config(None)[0].to_dict()
     asked = {} if generation_config is None else generation_config.to_dict()
-    unknown = [name for name, value in others.items() if value not in (None, False)]
+    unknown = [name for name, value in others.items() if value is not None and value is not False]
     unknown += [name for name, value in asked.items() if value not in (None, usual.get(name))]
     advice = "leave them out; guidance, temperature, top_k and top_p go into sampling={...}"
     _require(not unknown, "arguments that SSD knows", ", ".join(unknown), advice)
@@ -99,7 +100,10 @@ def generate(
     _require(set(law) == set(SETTINGS), f"sampling of {', '.join(SETTINGS)}", ", ".join(law), "correct it")
 
     mask = torch.ones_like(ids) if attention_mask is None else attention_mask
-    family = _family(model, ids, mask, negative_prompt_ids, negative_prompt_attention_mask)
+    if isinstance(model, JanusForConditionalGeneration):
+        family = _janus(model, ids, mask)
+    else:
+        family = _emu3(model, ids, negative_prompt_ids, negative_prompt_attention_mask)
     _check(config["backbone"], family)
     branches = [(ids, mask)]
     if law["guidance"] != 1:
@@ -137,8 +141,7 @@ class Canvas:
         while start < self.cols:
             anchor = max(start - 1, 0)
             end = min(anchor + ahead + 1, self.cols)
-            steps = range(1, end - anchor)
-            drafts = [self.predict(f"h+{step}", anchor, anchor + 1) for step in steps]
+            drafts = [self.predict(f"h+{step}", anchor, anchor + 1) for step in range(1, end - anchor)]
             self.block(start, anchor + 1, torch.cat(drafts, 1), first_rounds)
             start = end
         for start in range(self.cols, self.rows * self.cols, self.cols):
@@ -154,7 +157,7 @@ class Canvas:
         for _ in range(rounds):
             past = self.cache.get_seq_length()
             self.feed(start, end)
-            self.cache.crop(past - self.cache.get_seq_length())
+            self.cache.crop(past - self.cache.get_seq_length())  # the drafts may still change
             p = self.laws(self.states[:, first:end])
             self.tokens[:, first:end] = couple(p, q, self.tokens[:, first:end])
             q = p
@@ -163,12 +166,12 @@ class Canvas:
 
     def feed(self, start: int, end: int) -> None:
         """Feeds tokens `start..end` of one row: gives the states after them. A row end emits the next row."""
-        embeds, row_end = self.family.table[self.tokens[:, start:end]], self.family.row_end
-        closes = row_end is not None and end % self.cols == 0
-        if closes:
+        embeds = self.family.table[self.tokens[:, start:end]]
+        row_end = None if end % self.cols else self.family.row_end
+        if row_end is not None:
             embeds = torch.cat([embeds, row_end.expand(len(embeds), 1, -1)], 1)
         states = self.run(embeds.repeat(self.branches, 1, 1))
-        if closes:
+        if row_end is not None:
             states = torch.cat([states[:, :-2], states[:, -1:]], 1)
         self.states[:, start + 1 : end + 1] = states
 
@@ -178,13 +181,8 @@ class Canvas:
         end = past + embeds.shape[1]
         hook = self.family.trunk.norm.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
         try:
-            self.family.trunk(
-                inputs_embeds=embeds,
-                attention_mask=self.mask[:, :end],
-                position_ids=self.places[:, past:end],
-                cache=self.cache,
-                use_cache=True,
-            )
+            context = {"attention_mask": self.mask[:, :end], "position_ids": self.places[:, past:end]}
+            self.family.trunk(inputs_embeds=embeds, cache=self.cache, use_cache=True, **context)
         finally:
             hook.remove()
         return seen[0]
@@ -207,10 +205,8 @@ class Canvas:
         if self.law["temperature"] == 0:
             return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1)
         flat = logits.flatten(0, 1) / self.law["temperature"]
-        if self.law["top_k"] is not None:
-            flat = TopKLogitsWarper(int(self.law["top_k"]))(None, flat)
-        if self.law["top_p"] is not None:
-            flat = TopPLogitsWarper(self.law["top_p"])(None, flat)
+        for warper, limit in ((TopKLogitsWarper, self.law["top_k"]), (TopPLogitsWarper, self.law["top_p"])):
+            flat = flat if limit is None else warper(limit)(None, flat)  # pyright: ignore
         return flat.softmax(-1).view_as(logits)
 
 
@@ -227,15 +223,6 @@ def couple(p: Tensor, q: Tensor, drafts: Tensor) -> Tensor:
     return torch.where(torch.rand_like(p_x) * q_x < p_x, drafts, draw(left))
 
 
-def _family(model: Any, ids: Tensor, mask: Tensor, avoided: Tensor | None, its_mask: Tensor | None) -> Family:
-    kind = type(model).__name__
-    if kind.endswith("JanusForConditionalGeneration"):
-        return _janus(model, ids, mask)
-    known = "JanusForConditionalGeneration or Emu3ForConditionalGeneration"
-    _require(kind.endswith("Emu3ForConditionalGeneration"), known, kind, "load the model of the heads' card")
-    return _emu3(model, ids, avoided, its_mask)
-
-
 def _janus(model: Any, ids: Tensor, mask: Tensor) -> Family:
     core, pad = model.model, model.generation_config.pad_token_id
     _require(pad is not None, "a pad token", "none", "set model.generation_config.pad_token_id")
@@ -250,7 +237,7 @@ def _janus(model: Any, ids: Tensor, mask: Tensor) -> Family:
     )
 
 
-def _emu3(model: Any, ids: Tensor, avoided: Tensor | None, its_mask: Tensor | None) -> Family:
+def _emu3(model: Any, ids: Tensor, avoided: Any, its_mask: Any) -> Family:
     vocabulary, core = model.config.vocabulary_map, model.model
     grid = _size_in(ids, vocabulary)
     unconditional = None
@@ -281,16 +268,14 @@ def _emu3(model: Any, ids: Tensor, avoided: Tensor | None, its_mask: Tensor | No
 
 
 def _size_in(prompts: Tensor, vocabulary: dict[str, int]) -> list[int]:
-    """Rows and columns in the image header, such as `<|image start|>90*90<|image token|>`, that ends prompts."""
+    """Rows and columns in the header that ends the prompts, such as `<|image start|>90*90<|image token|>`."""
     names = {number: name for name, number in vocabulary.items()}
     texts = ("".join(names.get(number, "?") for number in prompt[-16:]) for prompt in prompts.tolist())
     headers = {text.rpartition("<|image start|>")[2] for text in texts}
     size = re.fullmatch(r"(\d+)\*(\d+)<\|image token\|>", min(headers))
     advice = "encode prompts with return_for_image_generation=True and the same ratio"
-    _require(
-        size is not None and len(headers) == 1, "prompts that end in one image size", str(headers), advice
-    )
-    return [int(number) for number in size.groups()]  # pyright: ignore[reportOptionalMemberAccess]
+    _require(len(headers) == 1 and size, "prompts that end in one image size", str(headers), advice)
+    return [int(number) for number in size.groups()]  # pyright: ignore
 
 
 def _load(place: str, where: dict[str, Any], device: torch.device) -> tuple[dict[str, Any], Weights]:
@@ -325,6 +310,6 @@ def _check(trained: dict[str, Any], family: Family) -> None:
     _require(found == expected, f"the heads' model, {expected}", str(found), "load it in that dtype and size")
 
 
-def _require(right: bool, expected: str, found: str, advice: str) -> None:
+def _require(right: object, expected: str, found: str, advice: str) -> None:
     if not right:
         raise ValueError(f"expected {expected}, found {found}: {advice}")
