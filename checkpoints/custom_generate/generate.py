@@ -71,9 +71,11 @@ def generate(
 
     Args:
         model: `JanusForConditionalGeneration` or `Emu3ForConditionalGeneration`, in the dtype of the heads.
-        inputs, input_ids: prompts [N, L], padded on the left, whose last token predicts image token 0.
+        inputs: prompts [N, L], padded on the left, whose last token predicts image token 0.
+        input_ids: another name of `inputs`.
         attention_mask: 1 where a prompt has a token, [N, L]; none: everywhere.
-        negative_prompt_ids, negative_prompt_attention_mask: for Emu3, what to avoid, with the image's size.
+        negative_prompt_ids: for Emu3, what to avoid, [N or 1, L], with the image's size as in the prompts.
+        negative_prompt_attention_mask: theirs.
         generation_config: the model's own; settings that differ from it are refused.
         heads: the place that `custom_generate` names: a folder, or organisation/name on the hub.
         sampling: guidance, temperature (0: greedy), top_k, top_p in place of the bundle's.
