@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from transformers import dynamic_module_utils, set_seed
 
+from checkpoints.custom_generate.generate import couple
 from checkpoints.package import pack
 from checkpoints.places import HubPlace
 from checkpoints.publish import publish
@@ -95,6 +96,18 @@ def test_images_are_drawn_from_the_same_law(made):
     assert worst(ours, theirs, images) < 4.5
     other = shares(subject.by_rowcast(["a cat"] * images, **{**settings, "temperature": 1.2}))
     assert worst(other, theirs, images) > 4.5, "a control that must fail"
+
+
+def test_a_repaired_draft_follows_the_law_of_the_model():
+    p, q = torch.tensor([0.1, 0.6, 0.3, 0.0]), torch.tensor([0.5, 0.1, 0.2, 0.2])
+    count = 40_000
+    set_seed(0)
+    drafts = torch.multinomial(q, count, replacement=True)[None]
+    tokens = couple(p.expand(1, count, -1), q.expand(1, count, -1), drafts)
+    found = tokens.flatten().bincount(minlength=4) / count
+    assert ((found - p).abs() <= 4.5 * (p * (1 - p) / count).sqrt()).all()
+    kept = float(torch.minimum(p, q).sum())
+    assert abs((tokens == drafts).double().mean() - kept) < 4.5 * (kept * (1 - kept) / count) ** 0.5
 
 
 def shares(codes):
