@@ -249,6 +249,7 @@ class PublishJob:
     revision: str | None
     private: bool
     base_model: str | None
+    custom_generate: bool
     dry_run: bool
     out: str
 
