@@ -11,6 +11,7 @@ from backbones.contract import Grid
 from decoding.accounting import has_fixed_count
 from decoding.engine import generate
 from decoding.methods import build_method
+from decoding.methods.ar import AR
 from decoding.noise import Noise
 from eval.benchmark import Extras
 from eval.latency.bandwidth import copy_rate, weight_bytes
@@ -137,6 +138,25 @@ def test_one_image_at_a_time_is_said(swept):
         assert sum(cell.phases.values()) == pytest.approx(1)
         assert cell.latency.n == 1, "timed again only while it has taken less than the plan allows"
         assert cell.peak_bytes is None
+
+
+class Hungry(AR):
+    """Wants more memory than there is as soon as it paints two images."""
+
+    def advance(self, session, clock):
+        if len(session.tokens) > 1:
+            raise torch.OutOfMemoryError("no room")
+        super().advance(session, clock)
+
+
+def test_what_does_not_fit_is_left_out_and_the_others_go_on():
+    backbone = tiny_backbone(rows=4, cols=3)
+    decoders = {"hungry": Hungry(), "ar": AR()}
+    here = Subject(backbone=backbone, decoders=decoders, sampling=backbone.sampling, prompts=PROMPTS, seed=3)
+    latency = sweep(here, LatencyPlan(batches=[1, 2], rows=1, repeats=2), fixed=list(decoders))
+    assert {(cell.decoder, cell.batch) for cell in latency.cells} == {("hungry", 1), ("ar", 1), ("ar", 2)}
+    [left] = latency.skipped
+    assert (left.decoder, left.batch, "memory" in left.reason) == ("hungry", 2, True)
 
 
 def test_windows_lie_half_way_down_and_fit_into_low_images():
