@@ -7,7 +7,7 @@ from pathlib import Path
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import ListConfig, OmegaConf
 
 from backbones.errors import RowcastError
 from conf.check import FOLDER, groups, option_names, require_choice, require_known
@@ -29,11 +29,11 @@ def prepare(words: Sequence[str], config_name: str, schema: type) -> list[str]:
     """
     flags = [word for word in words if word.startswith("-")]
     many = bool({"-m", "--multirun"} & set(flags))
-    known = groups(config_name)
+    known, chosen = groups(config_name), _chosen_in(config_name)
     texts = [_full(_without_plus(word, known), schema) for word in words if not word.startswith("-")]
     overrides = [_parsed(text) for text in texts]
     for override in overrides:
-        _check(override, schema, many, known)
+        _check(override, schema, many, {name: known[name] for name in known if known[name] in chosen})
     for entry in fields(schema):
         if "kinds" in entry.metadata:
             _check_kind(entry.name, entry.metadata["kinds"], overrides, config_name, known[entry.name])
@@ -83,7 +83,8 @@ def _check(override: Override, schema: type, many: bool, known: Mapping[str, str
     name = override.key_or_group
     if name.partition(".")[0].partition("/")[0] == "hydra":
         return
-    require_known(name, schema)
+    if name not in known:
+        require_known(name, schema)
     if override.is_sweep_override():
         if not many:
             text = _text(override)
@@ -112,8 +113,17 @@ def _check_kind(
 
 def _default(group: str, config_name: str) -> str:
     """The choice in a group that a job makes by itself."""
-    defaults = OmegaConf.select(OmegaConf.load(FOLDER / f"{config_name}.yaml"), "defaults")
-    return next(entry[group] for entry in defaults if group in entry)
+    return next(entry[group] for entry in _defaults(config_name) if group in entry)
+
+
+def _chosen_in(config_name: str) -> set[str]:
+    """The groups in which a job chooses."""
+    return {group for entry in _defaults(config_name) if not isinstance(entry, str) for group in entry}
+
+
+def _defaults(config_name: str) -> ListConfig:
+    """The defaults list of a job."""
+    return OmegaConf.select(OmegaConf.load(FOLDER / f"{config_name}.yaml"), "defaults")
 
 
 def _gathered(overrides: Sequence[Override]) -> Iterator[str]:

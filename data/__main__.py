@@ -13,7 +13,8 @@ def run(job: DataJob) -> None:
     from dataclasses import asdict, replace
 
     from backbones.registry import load_backbone, rollout_prompts
-    from data.rollout import make_rollouts
+    from data.bill import check_disk, rollout_bytes
+    from data.rollout import make_rollouts, rollouts_at_once
     from decoding.prompts import read_prompts
 
     options = asdict(job.rollouts)
@@ -21,7 +22,11 @@ def run(job: DataJob) -> None:
     prompts = read_prompts(file) if file else rollout_prompts(job.model.name)
     backbone = load_backbone(**asdict(job.model))
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
-    rollouts = make_rollouts(backbone, prompts, sampling=replace(backbone.sampling, **overrides), **options)
+    sampling = replace(backbone.sampling, **overrides)
+    plan = {name: options[name] for name in ("images", "shard_images", "seed")}
+    check_disk(job.rollouts.folder, rollout_bytes(prompts, grid=backbone.grid, sampling=sampling, **plan))
+    options["batch"] = rollouts_at_once(backbone, sampling, prompts, options["batch"])
+    rollouts = make_rollouts(backbone, prompts, sampling=sampling, **options)
     rollouts.verify()
     print(f"{len(rollouts)} rollouts of {backbone.name}, every shard verified: {rollouts.folder}")
 

@@ -27,6 +27,10 @@ from data.shards import Rollout, check_size, image_key, pack, publish
 from decoding.engine import generate
 from decoding.methods import build_method
 from decoding.noise import Noise
+from decoding.room import images_at_once
+
+MOST = 32
+"""Images sampled at a time where nobody asks for a number: more take more memory and save little time."""
 
 
 def make_rollouts(
@@ -73,6 +77,17 @@ def make_rollouts(
             sampler = _Sampler(backbone, Plan(prompts, seed), sampling, seed, batch)
             _fill(folder, sampler, ranges, images)
     return RolloutSet(folder, images)
+
+
+def rollouts_at_once(
+    backbone: Backbone, sampling: Sampling, prompts: Sequence[str], wanted: int | None
+) -> int:
+    """`rollouts.batch`: what was asked for if it fits into memory, or as many as fit, at most `MOST`.
+
+    Raises:
+        RowcastError: if they do not fit, with the largest number that does.
+    """
+    return images_at_once(backbone, sampling, prompts, wanted=wanted, most=MOST, option="rollouts.batch")
 
 
 @dataclass(frozen=True)

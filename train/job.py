@@ -17,7 +17,7 @@ from checkpoints.bundle import load_bundle, save_bundle
 from conf.decoders import decoder_options
 from conf.schema import TrainJob
 from data.harvest import check_harvest
-from data.rollout import make_rollouts
+from data.rollout import make_rollouts, rollouts_at_once
 from data.rollouts import RolloutSet
 from decoding.methods import build_method
 from decoding.methods.method import Method
@@ -26,6 +26,7 @@ from heads.contract import DraftHeads
 from heads.kinds import build_heads
 from heads.options import parse_heads
 from train import run
+from train.bill.bill import check_fit
 from train.fit import Parts, fit
 from train.loggers import FILE, last_metrics, require_wandb_key
 from train.saving import read_heads
@@ -59,7 +60,9 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
     require_wandb_key(job.wandb.mode)
     with run.occupied(folder):
         run.resume_point(folder, job.resume)  # refused here rather than after hours of sampling
+        check_fit(job)
         parts = _parts(job)
+        check_fit(job, parts.backbone)
         for prompt in dict.fromkeys(later):
             parts.backbone.encode([prompt])
         heading(1, f"rollouts: {job.rollouts.images} images in {job.rollouts.folder}")
@@ -125,6 +128,7 @@ def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet:
         rollouts = RolloutSet(job.rollouts.folder, job.rollouts.images)
     else:
         options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
+        options["batch"] = rollouts_at_once(parts.backbone, parts.sampling, parts.prompts, options["batch"])
         rollouts = make_rollouts(parts.backbone, parts.prompts, sampling=parts.sampling, **options)
     rollouts.verify()
     images = [rollouts[i] for i in range(min(CHECKED_IMAGES, len(rollouts)))]

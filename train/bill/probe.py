@@ -1,0 +1,78 @@
+"""Measures how fast this machine samples and trains, in seconds: a few forwards, a few steps."""
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from backbones.contract import Backbone, Sampling
+from data.shards import Rollout, image_key
+from decoding.kernel import sample
+from decoding.room import branches
+from decoding.warp import Warp
+from heads.contract import DraftHeads
+from train.module import Batch, HeadTraining
+from train.optimiser import Schedule, build_optimiser
+
+FORWARDS, STEPS = 12, 3
+BLOCK = 256
+"""Tokens fed at a time on the way to a full cache."""
+
+
+@torch.no_grad()
+def sampling_rate(backbone: Backbone, sampling: Sampling, prompt: str, images: int) -> float:
+    """Images a second: single forwards at an empty, a half full and a full cache, each with its draws."""
+    size, warp = backbone.grid.size, Warp(sampling)
+    rows = branches(sampling)
+    count = min(FORWARDS, size // 3)
+    noise = torch.rand(images, device=backbone.device)
+    seconds = 0.0
+    for start in (0, (size - count) // 2, size - 1 - count):
+        step = backbone.begin(backbone.encode([prompt] * images, rows == 2))
+        for part in torch.zeros(images, start, dtype=torch.long, device=backbone.device).split(BLOCK, 1):
+            if part.shape[1]:
+                step = backbone.forward(part)
+
+        def forwards(step=step) -> None:
+            for _ in range(count):
+                tokens = sample(warp(step.logits[:, -1:], rows)[:, 0], noise)
+                step = backbone.forward(tokens[:, None])
+
+        seconds += _timed(backbone, forwards) / count / 3
+    return images / (seconds * size)
+
+
+def training_rate(
+    backbone: Backbone, bank: DraftHeads, prompt: str, *, batch: int, guidance: float, chunk: int, seed: int
+) -> float:
+    """Steps a second of one device, data and bookkeeping left out; `bank` is trained by it."""
+    schedule = Schedule(steps=STEPS + 2, warm_up=1, learning_rate=1e-6, weight_decay=0.0)
+    module = HeadTraining(bank, backbone, schedule, guidance=guidance, chunk=chunk, seed=seed)
+    module.to(backbone.device)
+    optimiser = build_optimiser(module, schedule)
+    tokens = torch.randint(backbone.codes, (batch, backbone.grid.size), generator=torch.Generator())
+    images = Batch(
+        [
+            Rollout(key=image_key(i), prompt=prompt, tokens=row, seed=0, sample=i)
+            for i, row in enumerate(tokens)
+        ]
+    )
+
+    def step() -> None:
+        optimiser.zero_grad()
+        module.training_step(images, 0).backward()
+        optimiser.step()
+
+    step()  # kernels are chosen and memory is taken
+    return STEPS / _timed(backbone, lambda: [step() for _ in range(STEPS)])
+
+
+def _timed(backbone: Backbone, work: Callable[[], object]) -> float:
+    waits = backbone.device.type == "cuda"
+    if waits:
+        torch.cuda.synchronize(backbone.device)
+    start = time.perf_counter()
+    work()
+    if waits:
+        torch.cuda.synchronize(backbone.device)
+    return time.perf_counter() - start
