@@ -84,7 +84,7 @@ class _FusedAttention(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _attend(
+def _attend(  # noqa: PLR0917, the signature of what it stands for
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -87,6 +87,7 @@ def test_every_option_is_commented(path):
             "trainer",
             "wandb",
             "benchmark",
+            "plan",
         ):
             assert "#" in line, f"{path.name}: {line}"
 

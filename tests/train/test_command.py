@@ -9,6 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
+
+from conf.check import FOLDER, typed
+from conf.schema import TrainJob
+from train.bill.disk import items
+from train.bill.setting import published
 
 pytestmark = pytest.mark.integration
 
@@ -112,6 +118,24 @@ def test_the_run_folder_says_what_it_holds(runs):
     }
     assert names - {".lock"} == expected
     assert (whole / "train/benchmark/report.html").exists()
+
+
+def test_the_run_has_written_what_its_bill_says(runs):
+    """Item by item where the options fix the bytes, and in all."""
+    folder = runs[0]
+    words = [*OPTIONS, f"folder={folder}/train", f"rollouts.folder={folder}/rollouts"]
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        job = typed(compose("train", words), TrainJob)
+    said = items(published(job, "cpu"))
+    for item in said:
+        if item.exact and item.name != "their manifest":
+            files = Path(item.folder).glob("*.tar" if item.name == "rollouts" else "**/*.*")
+            written = sum(
+                path.stat().st_size for path in files if path.suffix in (".tar", ".ckpt", ".safetensors")
+            )
+            assert item.bytes == pytest.approx(written, rel=0.02), item.name
+    written = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert sum(item.bytes for item in said) == pytest.approx(written, rel=0.02)
 
 
 def test_other_options_are_refused_in_the_same_folder(runs):

@@ -111,7 +111,7 @@ def state_bytes(setting: Setting) -> int:
 def _states(setting: Setting) -> Item:
     whole = setting.job.rollouts.images * state_bytes(setting)
     cap = round(setting.data["cache_gb"] * 1e9)
-    text = f"{state_bytes(setting) / 1e6:.3g} MB an image, {whole / 1e9:,.1f} GB in all; data.cache_gb is the cap"
+    text = f"{state_bytes(setting) / 1e6:.3g} MB an image, {whole / 1e9:,.1f} GB in all"
     folder = str(setting.data.get("cache", f"{setting.job.folder}/states"))
     return Item(name="states", folder=folder, bytes=min(cap, whole), exact=False, made=text)
 

@@ -62,7 +62,6 @@ def rollout_batch(setting: Setting, space: int) -> int:
 def trained(setting: Setting) -> dict[str, int]:
     """Bytes of what is trained on one device, between steps: weights, gradients, moments."""
     trainer, count = setting.job.trainer, setting.processes
-    sharded = trainer.strategy == "deepspeed" or trainer.strategy == "fsdp2"
     stage = {"deepspeed": trainer.zero_stage, "fsdp2": 3}.get(trainer.strategy, 0)
     whole = FP32 * setting.weights
     part = ceil(whole / count)
@@ -73,7 +72,7 @@ def trained(setting: Setting) -> dict[str, int]:
     }
     if trainer.strategy == "deepspeed":
         parts["optimiser"] += part  # its own copy of the weights
-    elif not sharded and count > 1:
+    elif not stage and count > 1:
         parts["gradients"] += whole  # the buckets of DDP
     return parts
 

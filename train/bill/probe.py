@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from backbones.contract import Backbone, Sampling
+from backbones.contract import Backbone, Sampling, Step
 from data.shards import Rollout, image_key
 from decoding.kernel import sample
 from decoding.room import branches
@@ -32,14 +35,15 @@ def sampling_rate(backbone: Backbone, sampling: Sampling, prompt: str, images: i
         for part in torch.zeros(images, start, dtype=torch.long, device=backbone.device).split(BLOCK, 1):
             if part.shape[1]:
                 step = backbone.forward(part)
-
-        def forwards(step=step) -> None:
-            for _ in range(count):
-                tokens = sample(warp(step.logits[:, -1:], rows)[:, 0], noise)
-                step = backbone.forward(tokens[:, None])
-
-        seconds += _timed(backbone, forwards) / count / 3
+        seconds += _timed(backbone, partial(_forwards, backbone, warp, noise, step, count)) / count / 3
     return images / (seconds * size)
+
+
+def _forwards(backbone: Backbone, warp: Warp, noise: Float[Tensor, " N"], step: Step, count: int) -> None:
+    """Draws and feeds some tokens, one after the other."""
+    for _ in range(count):
+        law = warp(step.logits[:, -1:], len(step.logits) // len(noise))
+        step = backbone.forward(sample(law[:, 0], noise)[:, None])
 
 
 def training_rate(

@@ -10,8 +10,8 @@ import torch
 
 from backbones.contract import Backbone, Sampling
 from backbones.footprint import Footprint
-from backbones.rehearsal import rehearsal
 from backbones.registry import load_backbone, rollout_prompts
+from backbones.rehearsal import rehearsal
 from conf.schema import TrainJob
 from decoding.prompts import read_prompts
 from decoding.room import ROWS_AT_ONCE, Painting, branches, painting

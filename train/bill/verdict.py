@@ -28,7 +28,7 @@ def check_disk(found: list[Item]) -> None:
         if free is not None and needed > free:
             most = max(these, key=lambda item: item.bytes)
             raise RowcastError(
-                f"expected {needed / 1e9:.3g} GB free for {most.folder} and what else is written there, found "
+                f"expected {needed / 1e9:.3g} GB free for {most.folder} and the rest there, found "
                 f"{free / 1e9:.3g} GB: {_less(most, needed - free)}"
             )
 
