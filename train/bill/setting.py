@@ -129,9 +129,16 @@ class Setting:
 
     def changed(self, section: str, **options: Any) -> "Setting":
         """The same with other options in a section; what does not depend on them is not computed again."""
-        job = replace(self.job, **{section: replace(getattr(self.job, section), **options)})
+        return self._with(replace(self.job, **{section: replace(getattr(self.job, section), **options)}))
+
+    def with_heads(self, **options: Any) -> "Setting":
+        """The same with other options of the heads."""
+        return self._with(replace(self.job, heads={**self.job.heads, **options}), "heads", "weights")
+
+    def _with(self, job: TrainJob, *forgotten: str) -> "Setting":
         other = Setting(job, self.backbone, self.device)
-        other.__dict__.update({name: value for name, value in vars(self).items() if name not in vars(other)})
+        kept = {name: value for name, value in vars(self).items() if name not in (*vars(other), *forgotten)}
+        other.__dict__.update(kept)
         return other
 
 

@@ -1,14 +1,17 @@
 """Whether a run fits, and the smallest change that makes it fit."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from backbones.errors import RowcastError
 from data.bill import disk_of, free_bytes
 from train.bill.disk import Item, missing
-from train.bill.memory import PHASES, phase
+from train.bill.memory import FP32, PHASES, phase
 from train.bill.setting import Setting
 
-Change = tuple[str, Setting]
+CHUNKS = (16384, 8192, 4096)
+"""What trainer.loss_chunk is lowered to, the mildest first."""
+
+Change = tuple[list[str], Setting]
 """Options to write, and the setting with them."""
 
 
@@ -64,7 +67,7 @@ def check_memory(setting: Setting, space: int) -> None:
         space: bytes that tensors may take there.
 
     Raises:
-        RowcastError: naming the phase, what dominates it, and the smallest change that fits.
+        RowcastError: naming the phases, what takes most of each, and the smallest change that fits.
     """
     over = [found for name in PHASES if (found := phase(name, setting, space)).bytes > space]
     if not over:
@@ -72,61 +75,86 @@ def check_memory(setting: Setting, space: int) -> None:
     text = ", ".join(
         f"{found.bytes / 1e9:.1f} GB in {found.name} (most for {found.largest})" for found in over
     )
-    changes = [_remedy(found.name, setting, space) for found in over]
-    if all(changes):
-        advice = f"{' '.join(dict.fromkeys(changes))} fits"
+    advice = remedy([found.name for found in over], setting, space)
+    if advice is None:
+        most = max(found.bytes for found in over) / 1e9
+        half = "model.dtype=bfloat16, " if setting.backbone.dtype.itemsize == FP32 else ""
+        change = f"take {half}a smaller model.size or a device of {most:.0f} GB, since no smaller batch fits"
     else:
-        advice = f"nothing smaller fits: take a device of {max(found.bytes for found in over) / 1e9:.0f} GB"
-        advice += ", model.dtype=bfloat16 or a smaller model.size"
-    raise RowcastError(f"expected at most {space / 1e9:.1f} GB on each device, found {text}: {advice}")
+        change = f"{' '.join(advice)} fits"
+    raise RowcastError(f"expected at most {space / 1e9:.1f} GB on each device, found {text}: {change}")
 
 
-def _remedy(name: str, setting: Setting, space: int) -> str:
-    """The first of the changes to a phase that makes it fit; empty if none does."""
-    for text, changed in _CHANGES[name](setting):
-        if phase(name, changed, space).bytes <= space:
-            return text
-    return ""
+def remedy(names: Sequence[str], setting: Setting, space: int) -> list[str] | None:
+    """The options that make phases fit, each the smallest change that is left after the ones before it."""
+    advice: list[str] = []
+    for name in names:
+        if phase(name, setting, space).bytes <= space:
+            continue  # thanks to an earlier change
+        change = _training(setting, space) if name == "training" else _fewer(name, setting, space)
+        if change is None:
+            return None
+        options, setting = change
+        advice += options
+    return advice
 
 
-def _fewer_rollouts(setting: Setting) -> Iterator[Change]:
-    yield from _lower(setting, "rollouts", "batch")
+def _training(setting: Setting, space: int) -> Change | None:
+    """What costs least comes first: smaller pieces, sharding where there are others, fewer images, less heads."""
+
+    def fits(changed: Setting) -> bool:
+        return phase("training", changed, space).bytes <= space
+
+    if fits(setting.changed("trainer", loss_chunk=CHUNKS[-1])):
+        for chunk in CHUNKS:
+            smaller = setting.changed("trainer", loss_chunk=chunk)
+            if chunk < setting.job.trainer.loss_chunk and fits(smaller):
+                return [f"trainer.loss_chunk={chunk}"], smaller
+    options: list[str] = []
+    if setting.processes > 1 and setting.job.trainer.strategy in ("auto", "ddp"):
+        setting = setting.changed("trainer", strategy="deepspeed", zero_stage=2)
+        options = ["trainer.strategy=deepspeed", "trainer.zero_stage=2"]
+        if fits(setting):
+            return options, setting
+    for more, smaller in _less_heads(setting):
+        found = _largest(smaller, "trainer", "batch", fits, setting.job.trainer.batch)
+        if found is not None:
+            return [*options, *more, *found[0]], found[1]
+    return None
 
 
-def _lighter_training(setting: Setting) -> Iterator[Change]:
-    """What costs least first: smaller pieces, sharding where there are others to share with, fewer images."""
-    trainer = setting.job.trainer
-    chunk = trainer.loss_chunk // 2
-    while chunk >= 1024:
-        yield f"trainer.loss_chunk={chunk}", setting.changed("trainer", loss_chunk=chunk)
-        chunk //= 2
-    if setting.processes > 1 and trainer.strategy in ("auto", "ddp"):
-        text = "trainer.strategy=deepspeed trainer.zero_stage=2"
-        yield text, setting.changed("trainer", strategy="deepspeed", zero_stage=2)
-    for batch in range(trainer.batch - 1, 0, -1):
-        yield f"trainer.batch={batch}", setting.changed("trainer", batch=batch)
-    yield "trainer.batch=1 trainer.loss_chunk=4096", setting.changed("trainer", batch=1, loss_chunk=4096)
+def _less_heads(setting: Setting) -> Iterator[Change]:
+    """The heads as they are, then without the part that can be left out."""
+    yield [], setting
+    if setting.job.heads.get("correction"):
+        yield ["heads.correction=0"], setting.with_heads(correction=0)
 
 
-def _fewer_paintings(setting: Setting) -> Iterator[Change]:
-    for images in range(setting.job.trainer.validation_images - 1, 0, -1):
-        yield f"trainer.validation_images={images}", setting.changed("trainer", validation_images=images)
+def _fewer(name: str, setting: Setting, space: int) -> Change | None:
+    """Fewer images at a time."""
+    section, option = {
+        "rollouts": ("rollouts", "batch"),
+        "validation": ("trainer", "validation_images"),
+        "benchmark": ("benchmark", "quality_batch"),
+    }[name]
+    high = (getattr(getattr(setting.job, section), option) or 2) - 1
+
+    def fits(changed: Setting) -> bool:
+        return phase(name, changed, space).bytes <= space
+
+    return _largest(setting, section, option, fits, high)
 
 
-def _fewer_at_once(setting: Setting) -> Iterator[Change]:
-    yield from _lower(setting, "benchmark", "quality_batch")
-
-
-def _lower(setting: Setting, section: str, option: str) -> Iterator[Change]:
-    """Smaller values of an option, the largest first."""
-    options = getattr(setting.job, section)
-    for value in range((getattr(options, option) or 1) - 1, 0, -1):
-        yield f"{section}.{option}={value}", setting.changed(section, **{option: value})
-
-
-_CHANGES: dict[str, Callable[[Setting], Iterator[Change]]] = {
-    "rollouts": _fewer_rollouts,
-    "training": _lighter_training,
-    "validation": _fewer_paintings,
-    "benchmark": _fewer_at_once,
-}
+def _largest(
+    setting: Setting, section: str, option: str, fits: Callable[[Setting], bool], high: int
+) -> Change | None:
+    """The largest value of an option, up to `high`, that fits; none if not even 1 does."""
+    low, best = 1, None
+    while low <= high:
+        middle = (low + high) // 2
+        changed = setting.changed(section, **{option: middle})
+        if fits(changed):
+            low, best = middle + 1, ([f"{section}.{option}={middle}"], changed)
+        else:
+            high = middle - 1
+    return best
