@@ -45,8 +45,9 @@ def painting(footprint: Footprint, sampling: Sampling, prompt: int, block: int) 
         states = torch.empty(rows, backbone.grid.size + 1, backbone.width, dtype=backbone.dtype)
         drafts = torch.empty(1, block, backbone.codes)
         cache = footprint.new_cache(prompt)
-        footprint.feed(rows, 0, prompt, cache)
-        laws = Warp(sampling)(footprint.logits(footprint.feed(rows, slots - width, width, cache)), rows)
+        longest = max(width, prompt)  # the block or the prompt, whichever is more work
+        hidden = footprint.feed(rows, slots - longest, longest, cache)
+        laws = Warp(sampling)(footprint.logits(hidden[:, -width:]), rows)
         held = rows * slots * footprint.slot
         del laws, drafts
         return Painting(image=memory.peak, cache=held, open=held + states.nbytes)

@@ -88,6 +88,7 @@ def test_every_option_is_commented(path):
             "wandb",
             "benchmark",
             "plan",
+            "rollouts",
         ):
             assert "#" in line, f"{path.name}: {line}"
 

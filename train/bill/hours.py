@@ -57,9 +57,13 @@ def _rollouts(
     setting: Setting, device: Device | None, batch: int, rate: float | None, basis: str
 ) -> Duration:
     images = setting.job.rollouts.images
-    work = f"{images:,} images, {setting.backbone.grid.size:,} forwards each, {batch} at a time"
+    work = f"{images:,} images of {setting.backbone.grid.size:,} forwards, {batch} at a time, on one device"
+    if setting.processes > 1:
+        work += f" ({setting.processes} share them after torchrun -m data)"
     if rate is not None:
-        return _known("rollouts", work, images / rate, f"{rate:.3g} images a second, {basis}", basis)
+        return _known(
+            "rollouts", work, images / rate, f"{rate:.3g} rollouts a second and device, {basis}", basis
+        )
     if device is None:
         return _unknown("rollouts", work, "plan.images_per_second")
     batches = images / batch
@@ -72,7 +76,7 @@ def _training(setting: Setting, device: Device | None, rate: float | None, basis
     epochs = steps * setting.step_images / setting.job.rollouts.images
     work = f"{steps:,} steps of {setting.step_images} images, {epochs:.3g} times through the set"
     if rate is not None:
-        return _known("training", work, steps / rate, f"{rate:.3g} steps a second, {basis}", basis)
+        return _known("training", work, steps / rate, f"{rate:.3g} training steps a second, {basis}", basis)
     if device is None:
         return _unknown("training", work, "plan.steps_per_second")
     seconds = steps * setting.option("accumulate", 1) * step_floor(setting, device)
@@ -116,12 +120,12 @@ def _unknown(name: str, work: str, option: str) -> Duration:
         work=work,
         seconds=None,
         basis=UNKNOWN,
-        why=f"set plan.gpu= or {option}=, or plan.probe=true to measure",
+        why=f"unknown: set plan.gpu= or {option}=, or plan.probe=true to measure",
     )
 
 
 def _floor(device: Device) -> str:
     return (
-        f"at least: {device.bandwidth / 1e12:.3g} TB/s, {device.half / 1e12:.0f} TFLOP/s in bf16 and "
+        f">=: the least at {device.bandwidth / 1e12:.3g} TB/s, {device.half / 1e12:.0f} TFLOP/s in bf16 and "
         f"{device.full / 1e12:.0f} in fp32; a loop in Python takes 2 to 4 times as long"
     )

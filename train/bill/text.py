@@ -55,8 +55,9 @@ def memory_table(phases: Sequence[Phase], space: int, total: int) -> str:
 
 def time_table(times: Sequence[Duration]) -> str:
     """How long the phases take."""
-    rows = [(time.name, _span(time), f"{time.work}; {time.why}") for time in times]
-    return _table("time", rows)
+    rows = [(time.name, _span(time), time.work) for time in times]
+    reasons = "\n".join(dict.fromkeys(f"  {time.why}" for time in times))
+    return f"{_table('time', rows)}\n{reasons}"
 
 
 def shards_table(setting: Setting) -> str:
@@ -65,11 +66,11 @@ def shards_table(setting: Setting) -> str:
     shards = -(-options.images // options.shard_images)
     step = setting.step_images
     rows = [
-        ("shards", f"{shards:,}", f"{shards / processes:.3g} for each of {processes} processes that sample"),
+        ("shards", f"{shards:,}", f"{shards / processes:,.1f} for each of {processes} processes"),
         (
             "an epoch",
             f"{options.images // step:,} steps",
-            f"{options.images % step} images of each are left out",
+            f"{options.images % step} images are left out of each",
         ),
     ]
     return _table("shards and processes", rows)

@@ -100,7 +100,7 @@ def remedy(names: Sequence[str], setting: Setting, space: int) -> list[str] | No
 
 
 def _training(setting: Setting, space: int) -> Change | None:
-    """What costs least comes first: smaller pieces, sharding where there are others, fewer images, less heads."""
+    """What costs least comes first: smaller pieces, sharding, fewer images, fewer heads."""
 
     def fits(changed: Setting) -> bool:
         return phase("training", changed, space).bytes <= space
