@@ -52,7 +52,8 @@ class Memory(TorchDispatchMode):
         return result
 
     def _storages(self, tree: Any) -> list[torch.UntypedStorage]:
-        leaves = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+        # oneDNN's packed weights have no storage that torch knows of.
+        leaves = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor) and not leaf.is_mkldnn]
         return [leaf.untyped_storage() for leaf in leaves if leaf.device.type == self._device]
 
     def _note(self, storage: torch.UntypedStorage, size: int) -> None:
