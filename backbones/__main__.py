@@ -51,22 +51,13 @@ def paint_one(job: BackboneJob, backbone: "Backbone", prompt: str) -> str:
 
     from tqdm import tqdm
 
-    from decoding.methods.ar import AR
+    from decoding.methods.ar import WatchedAR
     from decoding.paint import paint
-    from decoding.session import Session
 
     with tqdm(total=backbone.grid.size, desc="painting", unit="token", leave=False, disable=None) as bar:
-
-        class Watched(AR):
-            """Autoregression that moves the bar."""
-
-            def propose(self, session: Session) -> bool:
-                bar.update()
-                return super().propose(session)
-
         done = paint(
             backbone,
-            Watched(),
+            WatchedAR(bar),
             [prompt],
             images=1,
             seed=job.seed,

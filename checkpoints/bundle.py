@@ -29,6 +29,7 @@ from checkpoints.config import (
     HeadFacts,
     read_config,
 )
+from checkpoints.golden import Golden
 from checkpoints.json_file import json_text
 from checkpoints.measured import RESULTS_FILE
 from checkpoints.weights import WEIGHTS_FILE, read_weights, sha256_of, write_weights
@@ -54,6 +55,7 @@ def save_bundle(
     sampling: Sampling,
     training: Mapping[str, object],
     metrics: Mapping[str, object],
+    golden: Golden | None = None,
 ) -> None:
     """Writes a bundle into `folder`, in place of the one that may be there; other files stay.
 
@@ -64,6 +66,7 @@ def save_bundle(
         sampling: what the training images were sampled with.
         training: how the heads were trained, as JSON values.
         metrics: how they did, as JSON values.
+        golden: what the backbone computes, so that `python -m eval doctor` can tell when it no longer does.
 
     Raises:
         RowcastError: if the heads do not fit the backbone, a value is not finite, or the disk refuses;
@@ -82,6 +85,7 @@ def save_bundle(
             training=dict(training),
             metrics=dict(metrics),
             weights_sha256=sha256_of(fresh),
+            golden=golden,
         )
         require_fit(folder, config, backbone)
         _commit(folder, fresh, config)

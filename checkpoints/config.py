@@ -12,6 +12,7 @@ from backbones.contract import Backbone, Sampling
 from backbones.errors import RowcastError
 from backbones.fingerprint import NORM_TAP
 from backbones.rules import Rule, count, rule
+from checkpoints.golden import Golden
 from checkpoints.json_file import damaged, read_json
 from checkpoints.places import HubPlace, hub_place
 from heads.contract import DraftHeads
@@ -126,6 +127,8 @@ class BundleConfig:
     metrics: dict[str, object]
     weights_sha256: str
     """Of the weights file, so that an altered or mixed-up bundle is noticed."""
+    golden: Golden | None = None
+    """What the backbone computed; none in the first bundles."""
 
     def as_json(self) -> dict[str, object]:
         """The whole of the file, as JSON values."""
@@ -160,6 +163,8 @@ def read_config(folder: Path) -> BundleConfig:
     if isinstance(heads := data.get("heads"), dict) and heads.get("name") == "ssd":
         # Nor did the first ones have a correction head.
         data = {**data, "heads": {"correction": 0.0, "law_weight": 0.0, **heads}}
+    if isinstance(data, dict):
+        data = {"golden": None, **data}
     return _parse(BundleConfig, data, path, "")
 
 
@@ -173,8 +178,10 @@ def _parse(kind: type[T], data: object, path: Path, where: str) -> T:
     rules = {entry.name: entry.metadata.get("rule") for entry in fields(kind)}  # pyright: ignore
     for name, hint in expected.items():
         value, place = data[name], where + name
-        if isinstance(hint, type) and is_dataclass(hint):
-            parse = _parse_heads if hint is HeadFacts else partial(_parse, hint)
+        kinds = (hint, *get_args(hint))
+        nested = next((each for each in kinds if isinstance(each, type) and is_dataclass(each)), None)
+        if nested is not None and not (value is None and NoneType in get_args(hint)):
+            parse = _parse_heads if nested is HeadFacts else partial(_parse, nested)
             values[name] = parse(value, path, f"{place}.")
             continue
         allowed = get_args(hint) if isinstance(hint, UnionType) else (get_origin(hint) or hint,)

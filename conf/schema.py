@@ -161,6 +161,17 @@ class EvalJob:
 
 
 @dataclass
+class DoctorJob:
+    model: Model
+    sampling: SamplingOverrides
+    heads: str
+    decoder: str | None
+    prompts: str | None
+    images: int = field(metadata=count(2, 1000))
+    seed: int = field(metadata=seed_range())
+
+
+@dataclass
 class BackboneJob:
     model: Model
     prompt: str | None

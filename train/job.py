@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from backbones.errors import RowcastError
 from backbones.registry import load_backbone, rollout_prompts
 from checkpoints.bundle import load_bundle, save_bundle
+from checkpoints.golden import golden
 from conf.decoders import decoder_options
 from conf.schema import TrainJob
 from data.harvest import check_harvest
@@ -196,6 +197,7 @@ def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:
             "precision": job.trainer.precision,
         },
         metrics={"images": job.trainer.validation_images, **_figures(last_metrics(folder / FILE))},
+        golden=golden(parts.backbone, parts.prompts[0]),
     )
     loaded = load_bundle(folder / run.HEADS, parts.backbone).bank.state_dict()
     differing = [name for name, weight in bank.state_dict().items() if not weight.equal(loaded[name].cpu())]

@@ -2,6 +2,7 @@
 
 from jaxtyping import Bool
 from torch import Tensor
+from tqdm import tqdm
 
 from decoding.methods.method import BlockMethod
 from decoding.session import Session
@@ -19,3 +20,15 @@ class AR(BlockMethod):
 
     def commit(self, session: Session, changed: Bool[Tensor, "N m"]) -> int:
         return session.end
+
+
+class WatchedAR(AR):
+    """Autoregression that moves a bar, a token a step."""
+
+    def __init__(self, bar: tqdm) -> None:
+        super().__init__()
+        self._bar = bar
+
+    def propose(self, session: Session) -> bool:
+        self._bar.update()
+        return super().propose(session)
