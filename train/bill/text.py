@@ -76,7 +76,7 @@ def shards_table(setting: Setting) -> str:
     return _table("shards and processes", rows)
 
 
-def size(count: float) -> str:
+def size(count: int) -> str:
     """Bytes in GB, of small things in MB."""
     return f"{count / 1e9:,.2f} GB" if count >= 1e8 else f"{count / 1e6:,.2f} MB"
 
