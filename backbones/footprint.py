@@ -142,9 +142,10 @@ def without_values(backbone: Backbone) -> Backbone:
     return copy.deepcopy(backbone, shared)
 
 
-def _shapes(module: nn.Module) -> dict[int, Tensor]:
+def _shapes(module: nn.Module) -> dict[int, Tensor | None]:
     """Meta tensors by the identities of the tensors that they stand for."""
-    found: dict[int, Tensor] = {id(buffer): buffer.to("meta") for buffer in module.buffers()}
+    found: dict[int, Tensor | None] = {id(buffer): buffer.to("meta") for buffer in module.buffers()}
     for weight in module.parameters():
         found[id(weight)] = nn.Parameter(weight.detach().to("meta"), requires_grad=weight.requires_grad)
-    return found
+    packed = [layer._packed for layer in module.modules() if isinstance(layer, PackedLinear)]
+    return found | {id(copied): None for copied in packed if copied is not None}
