@@ -113,6 +113,21 @@ class Backbone(ABC):
     def to(self, device: torch.device | str) -> "Backbone":
         """Moves the weights; any open session is closed."""
 
+    def twin(self) -> "Backbone":
+        """Optional: the same weights with sessions of its own, for another thread at the same time.
+
+        Take it when the weights are where they stay: `to` does not reach it.
+
+        Raises:
+            RowcastError: if the backbone cannot.
+        """
+        raise RowcastError(
+            f"expected a backbone that two threads can share, found {self.name}: set data.mode=ids"
+        )
+
+    def close(self) -> None:  # noqa: B027
+        """Optional: closes the open session, so that whatever goes on with it raises RowcastError."""
+
     @abstractmethod
     def encode(self, prompts: Sequence[str], guided: bool = True) -> Prompt:
         """Encodes prompts; the last position of each row predicts image token 0.

@@ -6,6 +6,7 @@ image ends in a forced token; the unconditional prompt is a list of things to av
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -21,6 +22,7 @@ from transformers.models.emu3.modeling_emu3 import Emu3VQVAE
 from backbones.contract import Grid, Sampling
 from backbones.emu3_prompt import BOS, FIRST_CODE, PAD, SPECIAL, PromptFormat, visual_token
 from backbones.errors import RowcastError
+from backbones.janus_loop import LibraryLoop, drawing
 from backbones.pixels import to_uint8
 from backbones.pretrained import check_agreement, read_config, read_model, read_tokenizer
 from backbones.prompts import scenes
@@ -181,7 +183,6 @@ def stock(source: Source) -> tuple[Emu3ForConditionalGeneration, PromptFormat, G
     return model, PromptFormat(tokenizer, grid), grid
 
 
-@torch.no_grad()
 def greedy_reference(source: Source, prompt: str, count: int, device: torch.device) -> Int[Tensor, " count"]:
     """The first image tokens that transformers' own `generate` paints greedily at the official guidance.
 
@@ -196,8 +197,38 @@ def greedy_reference(source: Source, prompt: str, count: int, device: torch.devi
     Raises:
         RowcastError: as `load`, and for a prompt that the model can't take.
     """
+    paint = _library_loop(source, Sampling(guidance=SAMPLING.guidance, temperature=0.0), device, count)
+    return paint(prompt, 0)
+
+
+def reference_loop(source: Source, sampling: Sampling, device: torch.device) -> LibraryLoop:
+    """Transformers' own `generate` of whole images, for the ladder of a benchmark.
+
+    Raises:
+        RowcastError: as `load`.
+    """
+    return _library_loop(source, sampling, device, None)
+
+
+def _library_loop(source: Source, sampling: Sampling, device: torch.device, count: int | None) -> LibraryLoop:
     model, prompt_format, grid = stock(source)
     model.to(device)  # pyright: ignore[reportArgumentType]
+    wanted = grid.size if count is None else count
+    return partial(_paint_by_library, model, prompt_format, grid=grid, sampling=sampling, count=wanted)
+
+
+@torch.no_grad()
+def _paint_by_library(
+    model: Emu3ForConditionalGeneration,
+    prompt_format: PromptFormat,
+    prompt: str,
+    seed: int,
+    *,
+    grid: Grid,
+    sampling: Sampling,
+    count: int,
+) -> Int[Tensor, " count"]:
+    device = model.device
     ids = torch.tensor([prompt_format.ids(prompt)], device=device)
     avoided = torch.tensor([prompt_format.negative], device=device)
     image_ids = torch.tensor(image_token_ids(model.config), device=device)
@@ -208,18 +239,20 @@ def greedy_reference(source: Source, prompt: str, count: int, device: torch.devi
         return row_end if (len(sequence) - start) % stride == grid.cols else image_ids
 
     model.generation_config = GenerationConfig(
-        do_sample=False,
-        guidance_scale=SAMPLING.guidance,
+        **drawing(sampling),
+        guidance_scale=sampling.guidance,
         max_new_tokens=count + (count - 1) // grid.cols,
         pad_token_id=prompt_format.pad,
     )
-    painted = model.generate(  # pyright: ignore[reportAttributeAccessIssue]
-        ids,
-        attention_mask=torch.ones_like(ids),
-        negative_prompt_ids=avoided,
-        negative_prompt_attention_mask=torch.ones_like(avoided),
-        prefix_allowed_tokens_fn=allowed,
-    )
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        painted = model.generate(  # pyright: ignore[reportAttributeAccessIssue]
+            ids,
+            attention_mask=torch.ones_like(ids),
+            negative_prompt_ids=avoided,
+            negative_prompt_attention_mask=torch.ones_like(avoided),
+            prefix_allowed_tokens_fn=allowed,
+        )
     sequence = painted[0, start:]  # pyright: ignore
     place = torch.arange(len(sequence), device=device)
     found = sequence[place % stride != grid.cols]

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from backbones.cache import SlotCache
 from backbones.contract import Backbone
-from backbones.errors import RowcastError
 from backbones.packed import PackedLinear
 from backbones.rehearsal import bytes_of
 from backbones.trunk import SharedTrunk
@@ -28,15 +27,12 @@ class Footprint:
         device: the kind of device that it will run on, `cpu` or `cuda`.
 
     Raises:
-        RowcastError: if the backbone is none of those that share a trunk.
+        TypeError: if the backbone is none of those that share a trunk.
     """
 
     def __init__(self, backbone: Backbone, device: str) -> None:
         if not isinstance(backbone, SharedTrunk):
-            raise RowcastError(
-                f"expected a backbone over the shared trunk, found {backbone.name}: its memory "
-                "can't be planned"
-            )
+            raise TypeError(f"{backbone.name} has not the shared trunk, whose memory is known")
         self.backbone = backbone
         self._on_cpu = device == "cpu"
 

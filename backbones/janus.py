@@ -7,14 +7,14 @@ understanding, is dropped.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import (
-    GenerationConfig,
     JanusConfig,
     JanusForConditionalGeneration,
     LlamaConfig,
@@ -24,6 +24,7 @@ from transformers.models.janus.configuration_janus import JanusVisionConfig, Jan
 from transformers.models.janus.modeling_janus import JanusVQVAE
 
 from backbones.contract import Grid, Sampling
+from backbones.janus_loop import LibraryLoop, paint_by_library
 from backbones.janus_prompt import (
     BOI,
     BOS,
@@ -246,7 +247,6 @@ def greedy_reference(source: Source, prompt: str, count: int, device: torch.devi
     )
 
 
-@torch.no_grad()
 def generated(
     source: Source,
     place: str,
@@ -257,35 +257,39 @@ def generated(
     sampling: Sampling,
     prompt_format: type[PromptFormat],
 ) -> Int[Tensor, " count"]:
-    """What `greedy_reference` gives, of any member of the family.
-
-    Args:
-        source: the options; its `path` is not looked at.
-        place: folder or hub id.
-        prompt: what to paint.
-        count: how many tokens.
-        device: where to run.
-        sampling: official sampling settings, of which the guidance counts.
-        prompt_format: how prompts are written.
+    """What `greedy_reference` gives, of any member of the family; of `sampling` the guidance counts.
 
     Raises:
         RowcastError: as `load`, and for a prompt that the model can't take.
     """
+    paint = library_loop(source, place, replace(sampling, temperature=0.0), device, prompt_format)
+    return paint(prompt, 0)[:count]
+
+
+def reference_loop(source: Source, sampling: Sampling, device: torch.device) -> LibraryLoop:
+    """Transformers' own `generate`, for the ladder of a benchmark.
+
+    Raises:
+        RowcastError: as `load`.
+    """
+    return library_loop(source, source.place(EXAMPLE), sampling, device, ProFormat)
+
+
+def library_loop(
+    source: Source,
+    place: str,
+    sampling: Sampling,
+    device: torch.device,
+    prompt_format: type[PromptFormat],
+) -> LibraryLoop:
+    """`reference_loop` of any member of the family.
+
+    Raises:
+        RowcastError: as `load`.
+    """
     model, tokenizer = stock(source, place, prompt_format.special)
     model.to(device)  # pyright: ignore[reportArgumentType]
-    written = prompt_format(tokenizer)
-    ids = torch.tensor([written.ids(prompt)], device=device)
-    model.generation_config = GenerationConfig(
-        do_sample=False,
-        guidance_scale=sampling.guidance,
-        bos_token_id=ids[0, 0].item(),
-        pad_token_id=written.pad,
-        max_length=ids.shape[1] + model.model.vision_model.config.num_image_tokens,
-        generation_kwargs={"boi_token_id": ids[0, -1].item()},
-    )
-    mask = torch.ones_like(ids)
-    painted = model.generate(input_ids=ids, attention_mask=mask, generation_mode="image")  # pyright: ignore
-    return painted[0, :count].cpu()  # pyright: ignore
+    return partial(paint_by_library, model, prompt_format(tokenizer), sampling)
 
 
 class _JanusWithExactPixels(JanusForConditionalGeneration):

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -70,19 +69,20 @@ class Memory(TorchDispatchMode):
         self.peak = max(self.peak, self.live)
 
 
-class _FusedAttention(TorchFunctionMode):
-    """Attention as accelerators compute it, without a matrix of all pairs, which meta tensors would get."""
+_plain_attention = functional.scaled_dot_product_attention
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if func is functional.scaled_dot_product_attention:
-            return _attend(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+
+@contextmanager
+def _fused_attention() -> Iterator[None]:
+    """Attention as accelerators compute it, without a matrix of all pairs, which meta tensors would get.
+
+    The function itself is exchanged: a mode would not be there when a backward pass recomputes its forward.
+    """
+    functional.scaled_dot_product_attention = _attend
+    try:
+        yield
+    finally:
+        functional.scaled_dot_product_attention = _plain_attention
 
 
 def _attend(  # noqa: PLR0917, the signature of what it stands for
@@ -95,6 +95,10 @@ def _attend(  # noqa: PLR0917, the signature of what it stands for
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    if not query.is_meta:  # another thread's
+        return _plain_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
     bias = None
     if attn_mask is not None:
         # The kernel adds its mask: a boolean one is written out in the queries' type, once for all heads.
@@ -109,7 +113,7 @@ def _attend(  # noqa: PLR0917, the signature of what it stands for
 @contextmanager
 def rehearsal() -> Iterator[Memory]:
     """Counts the meta tensors that the block makes."""
-    with _FusedAttention(), Memory() as memory:
+    with _fused_attention(), Memory() as memory:
         yield memory
 
 

@@ -8,6 +8,7 @@ returns pre-norm states; `head` applies the norm.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from functools import cached_property
 
 import torch
@@ -110,8 +111,16 @@ class SharedTrunk(Backbone):
         if self.vq is not None:
             self.vq.to(device)
         self._table = self._table.to(device)
-        self._session = None
+        self.close()
         return self
+
+    def twin(self) -> "SharedTrunk":
+        twin = copy(self)
+        twin.close()
+        return twin
+
+    def close(self) -> None:
+        self._session = None
 
     @property
     def paints(self) -> bool:

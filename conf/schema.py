@@ -3,11 +3,12 @@
 The YAML files beside this one hold the values and say what they mean; a key that is not here is refused.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backbones.rules import Rule, above, at_least, count, named, one_of, rule, seed_range
+from backbones.rules import Rule, above, at_least, count, named, one_of, rule, seed_range, within
 from decoding.options import OPTIONS
 from heads.options import HEADS
 
@@ -26,6 +27,12 @@ def text_or_texts(text: str) -> Mapping[str, Rule]:
             or (isinstance(value, list) and all(isinstance(name, str) for name in value))
         ),
     )
+
+
+def is_part(text: str) -> bool:
+    """Whether a text names a part, `2/8`, or leaves it to the launcher."""
+    part = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+    return text == "auto" or (part is not None and 1 <= int(part[1]) <= int(part[2]))
 
 
 @dataclass
@@ -64,12 +71,14 @@ class Rollouts:
 
 @dataclass
 class Trainer:
-    strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed"))
+    strategy: str = field(metadata=one_of("auto", "ddp", "deepspeed", "fsdp2"))
     devices: int = field(metadata=count(1, 1024))
-    zero_stage: int = field(metadata=rule("1 or 2", lambda value: value in (1, 2)))
+    nodes: int = field(metadata=count(1, 1024))
+    zero_stage: int = field(metadata=count(1, 3))
     precision: str = field(metadata=one_of("32-true", "bf16-mixed"))
     steps: int = field(metadata=count(1))
     batch: int = field(metadata=count(1))
+    accumulate: int = field(metadata=count(1))
     learning_rate: float = field(metadata=above(0))
     weight_decay: float = field(metadata=at_least(0))
     warm_up: int = field(metadata=count(0))
@@ -79,6 +88,15 @@ class Trainer:
     validation_images: int = field(metadata=count(1, 10_000))
     save_every: int = field(metadata=count(1))
     loss_chunk: int = field(metadata=count(1))
+
+
+@dataclass
+class Data:
+    mode: str = field(metadata=one_of("ids", "states", "stream"))
+    cache: str
+    cache_gb: float = field(metadata=above(0))
+    pool_images: int = field(metadata=count(1))
+    on_damage: str = field(metadata=one_of("stop", "quarantine"))
 
 
 @dataclass
@@ -115,7 +133,9 @@ class TrainJob:
     heads: Any = field(metadata=named(HEADS))
     """One of `heads.options.HEADS`, as a mapping with its `name`."""
     trainer: Trainer
+    data: Data
     wandb: Wandb
+    tensorboard: str = field(metadata=one_of("auto", "true", "false"))
     benchmark: Benchmark
     plan_only: bool
     plan: PlanOptions
@@ -126,6 +146,8 @@ class TrainJob:
         # YAML reads `false` as a boolean, which becomes the text "False" here.
         if self.resume == "False":
             self.resume = "false"
+        if self.tensorboard in ("True", "False"):
+            self.tensorboard = self.tensorboard.lower()
 
 
 @dataclass
@@ -152,12 +174,48 @@ class DecodingJob:
 
 
 @dataclass
+class PromptShare:
+    prompts: int | None = field(metadata=count(0))
+    samples: int = field(metadata=count(1, 1000))
+    path: str | None
+
+
+@dataclass
+class Sets:
+    name: str | None
+    fetch: bool
+    folder: str
+    smoke: PromptShare
+    geneval: PromptShare
+    dpg: PromptShare
+    parti: PromptShare
+    coco: PromptShare
+
+
+@dataclass
 class EvalJob:
     model: Model
     sampling: SamplingOverrides
     benchmark: Benchmark
     heads: Any = field(metadata=text_or_texts("a bundle folder, or a list of them"))
     folder: str
+    sets: Sets | None = None
+    """Prompt sets in place of `benchmark.prompts`, where any of them has prompts."""
+    shard: str = field(default="1/1", metadata=rule("auto, or a part such as 2/8", is_part))
+    baselines: str | None = None
+    ladder: int = field(default=0, metadata=count(0, 1_000_000))
+
+
+@dataclass
+class ReportJob:
+    folder: str = field(metadata=example("folder=outputs/pocket/eval"))
+
+
+@dataclass
+class CompareJob:
+    before: str = field(metadata=example("before=outputs/main/eval"))
+    after: str = field(metadata=example("after=outputs/pocket/eval"))
+    forwards_margin: float = field(metadata=within(0, 1))
 
 
 @dataclass

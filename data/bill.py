@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from backbones.contract import Grid, Sampling
-from backbones.errors import RowcastError
+from backbones.errors import NoRoomError
 from data.plan import Plan
 from data.shards import Rollout, image_key, pack
 
@@ -73,12 +73,12 @@ def check_disk(folder: str, needed: RolloutBytes) -> None:
     """Refuses a set that its disk has no room for; a set on an object store is not judged.
 
     Raises:
-        RowcastError: saying what is needed and what is free.
+        NoRoomError: saying what is needed and what is free.
     """
     missing = needed.shards + needed.manifest - occupied(folder)
     free = free_bytes(folder)
     if free is not None and missing > free:
-        raise RowcastError(
+        raise NoRoomError(
             f"expected {missing / 1e9:.3g} GB free for {folder}, found {free / 1e9:.3g} GB: "
             "lower rollouts.images, or set rollouts.folder= on a larger disk"
         )

@@ -8,16 +8,15 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from backbones.contract import Backbone, Grid, Sampling
-from backbones.durable import write_durably
 from backbones.errors import RowcastError
 from data.durable import disk_errors
 from data.record import from_json
+from data.storage import Storage
 
-SCHEMA = 1
+SCHEMA = 2
 FILE = "contract.json"
 OPTIONS = {"prompts": "the hash of rollouts.prompts", "seed": "rollouts.seed", "backbone": "model.name"}
 """How a user knows a field that has another name here."""
@@ -53,7 +52,7 @@ class Contract:
             prompts=hashlib.sha256(json.dumps(sorted(set(prompts))).encode()).hexdigest(),
         )
 
-    def check(self, folder: Path, wanted: "Contract") -> None:
+    def check(self, place: str, wanted: "Contract") -> None:
         """Compares with what a caller needs.
 
         Raises:
@@ -67,38 +66,38 @@ class Contract:
                 for name in differing
             )
             raise RowcastError(
-                f"expected rollouts with {parts} in {folder / FILE}: "
+                f"expected rollouts with {parts} in {place}/{FILE}: "
                 "set another rollouts.folder, or give the options that the folder was made with"
             )
 
 
-def read_contract(folder: Path) -> Contract:
-    """Reads the contract of a folder of rollouts.
+def read_contract(storage: Storage) -> Contract:
+    """Reads the contract of a set of rollouts.
 
     Raises:
         RowcastError: if there is none, or if it is not one of this version.
     """
-    path = folder / FILE
+    place = storage.place
     try:
-        record = json.loads(path.read_bytes())
+        record = json.loads(storage.read(FILE))
         if isinstance(record, dict) and record.get("schema") != SCHEMA:
             raise ValueError(f"schema {record.get('schema')!r} is not {SCHEMA}")
         return from_json(Contract, record)
     except FileNotFoundError:
         raise RowcastError(
-            f"expected rollouts in {folder}, found no {FILE}: run `python -m data rollouts.folder={folder}`"
+            f"expected rollouts in {place}, found no {FILE}: run `python -m data rollouts.folder={place}`"
         ) from None
     except (ValueError, OSError) as error:
         raise RowcastError(
-            f"expected a rollout contract of this version in {path}, found: {error}; "
+            f"expected a rollout contract of this version in {place}/{FILE}, found: {error}; "
             "restore the file, or set another rollouts.folder"
         ) from None
 
 
-def write_contract(folder: Path, contract: Contract) -> None:
-    """Writes the contract of a new folder."""
-    with disk_errors(folder):
-        write_durably(folder / FILE, (json.dumps(asdict(contract), indent=1) + "\n").encode())
+def write_contract(storage: Storage, contract: Contract) -> None:
+    """Writes the contract of a new set."""
+    with disk_errors(storage.place):
+        storage.write(FILE, (json.dumps(asdict(contract), indent=1) + "\n").encode())
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -7,6 +7,8 @@ all ranks, so it is the same on every rank and stays right when their number cha
 """
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -25,6 +27,15 @@ class Dataset(Protocol[T_co]):
     def __getitem__(self, index: int, /) -> T_co: ...
 
 
+@runtime_checkable
+class Foresees(Protocol):
+    """A dataset that makes its samples as they are needed, and so wants to know which will be."""
+
+    def foresee(self, steps: Iterator[tuple[int, list[int]]], rank: int, world: int) -> None:
+        """Hears of the steps to come, as of `ResumableLoader.ahead`; rank r takes `[r::world]` of each."""
+        ...
+
+
 class ResumableLoader(Generic[T_co]):
     """Yields this rank's batches (lists of samples) of the rest of the epoch that the state points into.
 
@@ -40,6 +51,8 @@ class ResumableLoader(Generic[T_co]):
         self._seed = seed
         self._epoch = 0
         self._seen = 0
+        self.epoch = 0
+        """Of the batch that was yielded last."""
 
     def __len__(self) -> int:
         """Batches in a whole epoch, the same on every rank.
@@ -59,16 +72,31 @@ class ResumableLoader(Generic[T_co]):
     def __iter__(self) -> Iterator[list[T_co]]:
         # The ranks are asked for here, not in __init__: the process group exists by now.
         rank, world = _rank_and_world()
-        size, step = len(self) * self._batch * world, self._batch * world
-        if self._seen + step > size:
-            self._epoch, self._seen = self._epoch + 1, 0
-        order = self._order()
-        for start in range(self._seen, size - step + 1, step):
-            indices = order[start : start + step][rank::world]
-            end = start + step
+        step = self._batch * world
+        if isinstance(self._dataset, Foresees):
+            self._dataset.foresee(self.ahead(), rank, world)
+        epoch, steps = next(groupby(self.ahead(), itemgetter(0)))
+        end = self._seen if epoch == self._epoch else 0
+        for _, indices in steps:
+            end += step
             # Moved on before the yield: a trainer saves while it holds a batch and may never come back.
-            self._epoch, self._seen = (self._epoch, end) if end + step <= size else (self._epoch + 1, 0)
-            yield [self._dataset[index] for index in indices]
+            more = end + step <= len(self) * step
+            self._epoch, self._seen = (epoch, end) if more else (epoch + 1, 0)
+            samples = [self._dataset[index] for index in indices[rank::world]]
+            self.epoch = epoch
+            yield samples
+
+    def ahead(self) -> Iterator[tuple[int, list[int]]]:
+        """Every step from here on, epoch after epoch, without end: (its epoch, the indices of all ranks)."""
+        _, world = _rank_and_world()
+        return self._steps(self._epoch, self._seen, len(self), self._batch * world)
+
+    def _steps(self, epoch: int, seen: int, length: int, step: int) -> Iterator[tuple[int, list[int]]]:
+        while True:
+            order = self._order(epoch)
+            for start in range(seen, (length - 1) * step + 1, step):
+                yield epoch, order[start : start + step]
+            epoch, seen = epoch + 1, 0
 
     def state_dict(self) -> dict[str, int]:
         """Where the next batch begins; equal on all ranks."""
@@ -78,8 +106,8 @@ class ResumableLoader(Generic[T_co]):
         """Goes on from a saved state."""
         self._epoch, self._seen = state["epoch"], state["seen"]
 
-    def _order(self) -> list[int]:
-        seed = (self._seed * 1_000_003 + self._epoch) % 2**63
+    def _order(self, epoch: int) -> list[int]:
+        seed = (self._seed * 1_000_003 + epoch) % 2**63
         generator = torch.Generator().manual_seed(seed)
         return torch.randperm(len(self._dataset), generator=generator).tolist()
 

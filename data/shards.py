@@ -7,12 +7,10 @@ resumed equals one that was not, bit for bit.
 import hashlib
 import io
 import json
-import os
 import tarfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import safetensors.torch
 import torch
@@ -21,10 +19,10 @@ from torch import Tensor
 from webdataset.writer import TarWriter
 
 from backbones.contract import Grid, Sampling
-from backbones.durable import write_durably
 from backbones.errors import RowcastError
 from data.durable import disk_errors
-from data.manifest import Entry, append_entry
+from data.manifest import Entry, encoded, entry_name, shard_name
+from data.storage import Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +71,7 @@ def pack(rollouts: Sequence[Rollout], first: int, *, grid: Grid, sampling: Sampl
     content = buffer.getvalue()
     starts = [0, *ends[:-1]]
     entry = Entry(
-        shard=f"rollouts-{image_key(first)}-{image_key(first + len(rollouts))}.tar",
+        shard=shard_name(range(first, first + len(rollouts))),
         first=first,
         samples=len(rollouts),
         bytes=len(content),
@@ -84,15 +82,16 @@ def pack(rollouts: Sequence[Rollout], first: int, *, grid: Grid, sampling: Sampl
     return content, entry
 
 
-def publish(folder: Path, content: bytes, entry: Entry) -> None:
-    """Puts a shard on disk, then into the manifest; a kill in between costs this shard only.
+def publish(storage: Storage, content: bytes, entry: Entry) -> None:
+    """Puts a shard in place, then its entry; a kill in between costs this shard only.
 
     Raises:
         RowcastError: if the disk is full or not writable; earlier shards stay as they are.
     """
-    with disk_errors(folder):
-        write_durably(folder / entry.shard, content)
-        append_entry(folder, entry)
+    with disk_errors(storage.place):
+        storage.remove(entry_name(entry.shard))  # of a shard that was lost; it may have had other bytes
+        storage.write(entry.shard, content)
+        storage.write(entry_name(entry.shard), encoded(entry))
 
 
 def unpack(content: bytes, key: str) -> Rollout:
@@ -115,65 +114,3 @@ def check_tokens(rollout: Rollout, grid: Grid, codes: int) -> None:
             f"expected {grid.size} image tokens in 0..{codes - 1} in image {rollout.key}, found "
             f"{len(rollout.tokens)} in {low}..{high}: set a rollouts.folder that this model made"
         )
-
-
-def read_bytes(folder: Path, entry: Entry, offset: int = 0, length: int | None = None) -> bytes:
-    """Bytes of a shard, all of them if no length is given.
-
-    Raises:
-        RowcastError: if they cannot be read.
-    """
-    path = folder / entry.shard
-    try:
-        with path.open("rb") as file:
-            return os.pread(file.fileno(), entry.bytes if length is None else length, offset)
-    except OSError as error:
-        raise RowcastError(
-            f"expected to read the shard {path}, found: {error.strerror}; permit it, or delete the shard and "
-            "run `python -m data` with the options of this set to make it again"
-        ) from error
-
-
-def check_size(folder: Path, entry: Entry) -> None:
-    """Cheap check of one shard, made whenever a set is opened.
-
-    Raises:
-        RowcastError: if the shard is missing or has another size than when it was written.
-    """
-    path = folder / entry.shard
-    if not path.is_file():
-        found = "something else: move it away and" if path.exists() else "none:"
-        raise RowcastError(
-            f"expected the shard {path}, found {found} run `python -m data` with the options of this set "
-            "to make it again"
-        )
-    size = path.stat().st_size
-    if size != entry.bytes:
-        raise damaged(folder, entry, f"{entry.bytes} bytes", f"{size}")
-
-
-def check_content(folder: Path, entry: Entry) -> None:
-    """Full check of one shard.
-
-    Raises:
-        RowcastError: if the shard is missing or any bit of it has changed.
-    """
-    check_size(folder, entry)
-    digest = hashlib.sha256(read_bytes(folder, entry)).hexdigest()
-    if digest != entry.sha256:
-        raise damaged(folder, entry, f"sha256 {entry.sha256[:12]}", digest[:12])
-
-
-def damaged(folder: Path, entry: Entry, expected: str, found: str) -> RowcastError:
-    """The error for a shard that is not as it was written; names the first image that is lost."""
-    content = read_bytes(folder, entry)
-    place = "after its last image"
-    for image, checksum in zip(range(entry.first, entry.last), entry.crc32, strict=True):
-        offset, length = entry.span(image)
-        if zlib.crc32(content[offset : offset + length]) != checksum:
-            place = f"first at image {image_key(image)}"
-            break
-    return RowcastError(
-        f"expected {expected} in the shard {folder / entry.shard}, found {found} (damaged {place}): "
-        "delete the shard and run `python -m data` with the options of this set to make it again"
-    )

@@ -1,59 +1,63 @@
-"""Siblings: other likely tokens for some places of archived images, and the states that would follow them."""
+"""Siblings: other likely tokens for some places of an archived image, and the states that would follow."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from backbones.contract import Backbone, Grid, Sampling
-from data.harvest import Harvest
 from data.shards import Rollout
 from decoding.kernel import sample
 from decoding.warp import Warp
-from heads.contract import Siblings
 
 PLACES = 64
 """Places an image, at most: what a step costs more by them must stay small beside a whole image."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Others:
+    """Other tokens at K places of one image, and what would have come of each."""
+
+    places: Int[Tensor, " K"]
+    """In raster order; each has a right neighbour in its row."""
+    tokens: Int[Tensor, " K"]
+    states: Float[Tensor, "G K D"]
+    """That emit the next token, if the other one stood at the place."""
+
+
 @torch.no_grad()
 def harvest_siblings(
     backbone: Backbone,
-    rollouts: Sequence[Rollout],
-    harvest: Harvest,
+    rollout: Rollout,
+    states: Float[Tensor, "G P D"],
     *,
     guidance: float,
     generator: torch.Generator,
     places: int = PLACES,
-) -> Siblings:
-    """Feeds one other token at each of some places, beside whole images that are in an open session.
+) -> Others:
+    """Feeds one other token at each of some places, beside the whole image that is in an open session.
 
     Args:
-        backbone: the frozen model, as `harvest` with `session` has left it.
-        rollouts: N images.
-        harvest: their states.
+        backbone: the frozen model, as `harvest` with `session` has left it with this image alone.
+        rollout: the image.
+        states: its states.
         guidance: the other tokens are drawn by the law of this guidance.
         generator: decides places and tokens.
-        places: how many places, if the grid has so many; all images share them.
+        places: how many places, if the grid has so many.
 
     Raises:
         RowcastError: if the backbone cannot feed tokens beside the image.
     """
-    tokens = torch.stack([rollout.tokens for rollout in rollouts]).to(backbone.device)
     chosen = _places(backbone.grid, places, generator)
-    others = _others(backbone, harvest.states[:, chosen], tokens[:, chosen], guidance, generator)
+    standing = rollout.tokens[chosen].to(backbone.device)
+    others = _others(backbone, states[:, chosen], standing[None], guidance, generator)
     fed = backbone.length
     # Each other token sees what the one in its place sees, and itself.
     sees = torch.zeros(len(chosen), fed + len(chosen), dtype=torch.bool)
     sees[:, :fed] = torch.arange(fed) < chosen[:, None]
     step = backbone.forward_at(others, chosen.tolist(), sees.to(backbone.device))
-    branches = len(step.hidden) // len(rollouts)
-    return Siblings(
-        places=chosen.to(backbone.device),
-        embeddings=backbone.embed(others).repeat(branches, 1, 1),
-        states=step.hidden,
-    )
+    return Others(places=chosen.to(backbone.device), tokens=others[0], states=step.hidden)
 
 
 def _places(grid: Grid, count: int, generator: torch.Generator) -> Int[Tensor, " K"]:

@@ -38,6 +38,8 @@ class Trace:
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds by phase, and their `total`."""
     rounds: list[Round] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+    """The forward after which the token of each raster position was final."""
 
     def acceptance(self) -> dict[str, tuple[int, int]]:
         """Accepted and examined fresh drafts by offset label: round 0, where q is the heads' law."""

@@ -7,8 +7,9 @@ import torch
 
 from backbones.capacity import usable
 from backbones.contract import Backbone, Sampling
-from backbones.errors import RowcastError
+from backbones.errors import NoRoomError
 from backbones.footprint import Footprint, without_values
+from backbones.foresight import foresight
 from backbones.rehearsal import rehearsal
 from decoding.warp import Warp
 
@@ -80,16 +81,18 @@ def images_at_once(
         block: tokens fed at a time.
 
     Raises:
-        RowcastError: if `wanted` images do not fit, or not even one; with the largest number that does.
+        NoRoomError: if `wanted` images do not fit, or not even one; with the largest number that does.
     """
-    shapes = Footprint(without_values(backbone), backbone.device.type)
-    need = painting(shapes, sampling, shapes.longest(prompts), block).image
-    room = usable(backbone.device)
-    fits = max(0, (room - shapes.weights) // need)
-    if fits < (wanted or 1):
-        advice = f"{option}={fits} fits" if fits else "choose a smaller model.size or another device"
-        raise RowcastError(
-            f"expected at most {room / 1e9:.1f} GB on {backbone.device} to paint {wanted or 1} images at a "
-            f"time, found {(shapes.weights + (wanted or 1) * need) / 1e9:.1f} GB: {advice}"
-        )
+    fits = most
+    with foresight(f"{option}={wanted or most}"):
+        shapes = Footprint(without_values(backbone), backbone.device.type)
+        need = painting(shapes, sampling, shapes.longest(prompts), block).image
+        room = usable(backbone.device)
+        fits = max(0, (room - shapes.weights) // need)
+        if fits < (wanted or 1):
+            advice = f"{option}={fits} fits" if fits else "choose a smaller model.size or another device"
+            raise NoRoomError(
+                f"expected at most {room / 1e9:.1f} GB on {backbone.device} to paint {wanted or 1} images "
+                f"at a time, found {(shapes.weights + (wanted or 1) * need) / 1e9:.1f} GB: {advice}"
+            )
     return wanted or min(most, fits)

@@ -7,7 +7,7 @@ Positions are raster indices. At all times `cached <= committed <= end`:
     .. end           drafts; `q` holds the law that each was drawn from
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ class Session:
         """Opens on the prefill `first`, which emits position 0."""
         grid, device, images = backbone.grid, backbone.device, noise.images
         self.backbone, self.grid, self.branches = backbone, grid, branches
-        self.trace = Trace(forwards=1)
+        self.trace = Trace(forwards=1, order=[0] * grid.size)
         self.cached = self.committed = self.end = 0
         self.tokens: Int[Tensor, "N P"] = torch.zeros(images, grid.size, dtype=torch.long, device=device)
         # One more than P: the last token's output would emit a token after the image.
@@ -70,6 +70,7 @@ class Session:
         if not self.cached == self.committed == self.end:
             raise ValueError("an exact token can only follow the cache directly")
         self.tokens[:, self.end] = sample(self.next_law, self.uniform(1)[:, 0])
+        self.note_final(range(self.end, self.end + 1))
         self.committed = self.end = self.end + 1
 
     def pairs(self, start: int, stop: int) -> tuple[Float[Tensor, "GN K D"], Float[Tensor, "GN K D"]]:
@@ -96,4 +97,10 @@ class Session:
         if not self.committed <= committed <= self.end:
             raise ValueError(f"cannot finalise {committed}: drafts reach from {self.committed} to {self.end}")
         self.q = self.q[:, committed - self.committed :]
+        self.note_final(range(self.committed, committed))
         self.committed = committed
+
+    def note_final(self, places: Iterable[int]) -> None:
+        """Notes for the trace that the tokens at these places are final after this forward, if not before."""
+        for place in places:
+            self.trace.order[place] = self.trace.order[place] or self.trace.forwards

@@ -1,13 +1,16 @@
 """`python -m eval`: benchmarks decoders side by side; `python -m eval doctor`: why heads draft badly.
 
-A quick look on any CPU: `python -m eval benchmark.images=4 benchmark.quality_images=8`
+A quick look on any CPU: `python -m eval benchmark.images=4 benchmark.quality_images=8`.
+`python -m eval report` writes the report anew, `python -m eval compare` tests two benchmarks.
 """
 
 import sys
 
 from conf.launch import launch
-from conf.schema import DoctorJob, EvalJob
+from conf.schema import CompareJob, DoctorJob, EvalJob, ReportJob
 
+REGRESSION = 1
+"""Exit status of a comparison that proves something worse."""
 CAUSE_FOUND = 1
 """Exit status of the doctor."""
 
@@ -19,6 +22,30 @@ def benchmark(job: EvalJob) -> None:
     run(job)
 
 
+def report(job: ReportJob) -> None:
+    """Says where the page is."""
+    from pathlib import Path
+
+    from eval.rendering import render_again
+
+    print(f"report: {render_again(Path(job.folder).expanduser())}")
+
+
+def compare(job: CompareJob) -> None:
+    """Prints a line a test; exits with 1 for a regression."""
+    from pathlib import Path
+
+    from eval.compare import compare
+    from eval.comparison import comparison_table
+
+    found = compare(
+        Path(job.before).expanduser(), Path(job.after).expanduser(), forwards_margin=job.forwards_margin
+    )
+    print(comparison_table(found))
+    if found.regressions:
+        sys.exit(REGRESSION)
+
+
 def doctor(job: DoctorJob) -> None:
     """Names the first known cause of low acceptance; exits with 1 if there is one."""
     from eval.doctor.job import diagnose
@@ -27,14 +54,19 @@ def doctor(job: DoctorJob) -> None:
         sys.exit(CAUSE_FOUND)
 
 
-def main(words: list[str]) -> None:
-    """Takes the command off, if there is one; the rest are options."""
-    if words[:1] == ["doctor"]:
-        sys.argv[1:] = words[1:]
-        launch("doctor", DoctorJob, doctor, command="doctor")
-    else:
-        launch("eval", EvalJob, benchmark)
+COMMANDS = {
+    "report": (ReportJob, report),
+    "compare": (CompareJob, compare),
+    "doctor": (DoctorJob, doctor),
+}
+"""What may stand before the options, in place of the benchmark itself."""
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    words = sys.argv[1:]
+    if words and words[0] in COMMANDS:
+        schema, job = COMMANDS[words[0]]
+        sys.argv[1:] = words[1:]
+        launch(words[0], schema, job, command=words[0])
+    else:
+        launch("eval", EvalJob, benchmark)

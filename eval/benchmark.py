@@ -5,7 +5,7 @@ batches. Everything is logged as it is made (`eval/samples.py`) and all figures 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -14,16 +14,39 @@ from backbones.contract import Backbone, Sampling
 from backbones.durable import only_writer
 from backbones.errors import RowcastError
 from decoding.methods.method import Method
-from eval.environment import environment
+from eval.bench import Bench, Plan, ReferenceLoop, Scorer
+from eval.environment import Environment, environment
 from eval.exhibits import gallery
 from eval.heads import describe
+from eval.items import Item, Shard
 from eval.judge import can_judge, check_judge
-from eval.passes import Bench, Plan, profile_pass, quality_pass, score_pass, speed_pass
-from eval.report import write_report
-from eval.results import Results, Subject, write_results
-from eval.samples import SampleLog, unwritable
-from eval.summary import summarise, timed_sessions
+from eval.passes import profile_pass, quality_pass, speed_pass
+from eval.rendering import render
+from eval.results import RESULTS_FILE, PromptSource, Results, Subject, write_results
+from eval.reuse import BaselinePool, baseline_contract
+from eval.samples import SCHEMA, SHARDS, SampleLog, log_files, unwritable
+from eval.summary import ladder, summarise, timed_sessions
 from heads.contract import DraftHeads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extras:
+    """What a benchmark may have besides decoders and prompts."""
+
+    suite: str | None = None
+    """The name of the choice of prompts, for the record."""
+    files: Mapping[str, str] | None = None
+    """sha256 of the prompt sets' files, by set."""
+    shard: Shard = field(default_factory=Shard)
+    """The part that this process paints."""
+    baselines: Path | None = None
+    """Folder of the baseline's images of all benchmarks; none: paint them anew."""
+    reference: ReferenceLoop | None = None
+    """The generation loop of the model's own library, for the ladder."""
+    loop: str = ""
+    """What that is."""
+    scorer: Scorer | None = None
+    """Further columns of the quality table."""
 
 
 def run_benchmark(
@@ -32,82 +55,144 @@ def run_benchmark(
     *,
     decoders: Mapping[str, Method],
     options: Mapping[str, Mapping[str, object]],
-    prompts: Sequence[str],
+    items: Sequence[Item],
     sampling: Sampling,
     plan: Plan,
     folder: Path,
     command: str,
-) -> Results:
-    """Runs what is missing of the benchmark, then writes `results.json` and `report.html` into `folder`.
+    extras: Extras | None = None,
+) -> Results | None:
+    """Runs what is missing of the benchmark, then writes `results.json`, tables and page into `folder`.
 
     Args:
         backbone: the frozen generator.
         heads: what the decoders draft with, by kind.
         decoders: name -> method; one of them must be plain autoregression, the baseline.
         options: name -> the options that the method was built with, for the record.
-        prompts: taken in order; after the last one every prompt gets its next image.
+        items: what to paint, in order; as many as the plan takes.
         sampling: the law that all decoders sample from.
         plan: how much to paint.
         folder: where the log and the reports go.
         command: the command line that leads here, for the record.
+        extras: what else there is.
+
+    Returns:
+        The figures; none where other processes still have their parts to paint.
 
     Raises:
         RowcastError: if no decoder is the baseline, a prompt cannot be judged, the folder is unwritable
             or another benchmark runs in it.
     """
+    extras = extras or Extras()
     baseline = require_baseline({name: method.name for name, method in decoders.items()})
     if can_judge(backbone.name) and plan.quality_images:
-        check_judge(prompts)
+        check_judge([item.prompt.text for item in items])
     subject, machine = _subject(backbone, heads), environment(backbone)
     contract = {
+        "schema": SCHEMA,
         "subject": asdict(subject),
         "sampling": asdict(sampling),
         "decoders": {name: dict(options[name]) for name in decoders},
         "seed": plan.seed,
         "environment": asdict(machine),
     }
-    with _only_benchmark(folder):
-        log = SampleLog(folder, contract)
+    part = None if extras.shard.of == 1 else f"{extras.shard.part + 1}-of-{extras.shard.of}"
+    with _only_benchmark(folder / SHARDS / part if part else folder):
+        log = SampleLog(folder, contract, part)
         bench = Bench(
             backbone=backbone,
             decoders=decoders,
             baseline=baseline,
             sampling=sampling,
             plan=plan,
-            items=work_items(prompts, max(plan.images, plan.quality_images)),
+            items=items,
             log=log,
             session=log.next_session,
+            shard=extras.shard,
+            scorer=extras.scorer,
+            reference=extras.reference,
         )
-        speed_pass(bench)
-        if backbone.device.type != "cpu":
-            profile_pass(bench)
-        if plan.quality_images:
-            quality_pass(bench)
-            score_pass(bench)
-        results_of_decoders, control = summarise(bench, options)
+        _measure(bench, _pool(bench, options[baseline], machine, extras.baselines))
         log.close()
-        results = Results(
-            command=command,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            contract=log.contract,
+        log.refresh()
+        if bench.missing():
+            return None
+        return _conclude(
+            bench,
+            folder,
             subject=subject,
-            sampling=sampling,
-            plan=plan,
-            environment=machine,
-            sessions=timed_sessions(bench),
-            baseline=baseline,
-            decoders=results_of_decoders,
-            control=control,
+            machine=machine,
+            options=options,
+            command=command,
+            extras=extras,
         )
-        write_results(results, folder / "results.json")
-        write_report(results, gallery(bench), folder / "report.html")
-        return results
 
 
-def work_items(prompts: Sequence[str], count: int) -> list[tuple[str, int]]:
-    """The first `count` (prompt, which image of it) pairs: every prompt once, then every prompt again."""
-    distinct = list(dict.fromkeys(prompts))
-    return [(distinct[index % len(distinct)], index // len(distinct)) for index in range(count)]
+def _pool(
+    bench: Bench, options: Mapping[str, object], machine: Environment, folder: Path | None
+) -> BaselinePool | None:
+    if folder is None:
+        return None
+    contract = baseline_contract(bench.backbone, options, bench.sampling, bench.plan.seed, machine)
+    return BaselinePool(folder, contract, bench.baseline)
+
+
+def _measure(bench: Bench, pool: BaselinePool | None) -> None:
+    speed_pass(bench)
+    if bench.backbone.device.type != "cpu":
+        profile_pass(bench)
+    if bench.plan.quality_images:
+        quality_pass(bench, pool)
+
+
+def _conclude(
+    bench: Bench,
+    folder: Path,
+    *,
+    subject: Subject,
+    machine: Environment,
+    options: Mapping[str, Mapping[str, object]],
+    command: str,
+    extras: Extras,
+) -> Results:
+    """Computes the figures from the log, and writes them."""
+    decoders, control = summarise(bench, options)
+    results = Results(
+        command=command,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        contract=bench.log.contract,
+        suite=extras.suite,
+        prompts=_sources(bench, extras.files or {}),
+        subject=subject,
+        sampling=bench.sampling,
+        plan=bench.plan,
+        environment=machine,
+        sessions=timed_sessions(bench),
+        processes=len(log_files(folder, bench.log.contract)),
+        baseline=bench.baseline,
+        decoders=decoders,
+        control=control,
+        ladder=ladder(bench, extras.loop),
+        gallery=gallery(bench, folder),
+    )
+    write_results(results, folder / RESULTS_FILE)
+    render(results, bench.log.images, folder)
+    return results
+
+
+def _sources(bench: Bench, files: Mapping[str, str]) -> list[PromptSource]:
+    """The prompt sets of the quality images, or of the timed ones where no quality is measured."""
+    items = bench.items[: bench.plan.quality_images or bench.plan.images]
+    names = list(dict.fromkeys(item.prompt.set for item in items))
+    return [
+        PromptSource(
+            name=name,
+            prompts=len({item.prompt.id for item in items if item.prompt.set == name}),
+            images=sum(item.prompt.set == name for item in items),
+            file=files.get(name),
+        )
+        for name in names
+    ]
 
 
 def _only_benchmark(folder: Path) -> BinaryIO:

@@ -1,121 +1,41 @@
-"""Pictures inside the report: PNG data addresses and inline SVG, drawn with the page's own colours."""
+"""Maps of the grid as pictures inside the page: one pixel a cell."""
 
 import base64
 import io
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
-from jaxtyping import UInt8
 from PIL import Image
-from torch import Tensor
 
-WIDTH, HEIGHT = 880, 340
-LEFT, RIGHT, TOP, BOTTOM = 64, 24, 20, 52
-LARGEST = 256
-_TICKS = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One decoder in the plot of speed against quality."""
-
-    name: str
-    lossless: bool
-    x: float
-    y: float
-    low: float
-    high: float
-    tip: str
-
-
-def picture(image: UInt8[Tensor, "3 H W"]) -> str:
-    """An `img` element; small images keep their pixels, large ones are reduced to 256 pixels."""
-    whole = Image.fromarray(image.permute(1, 2, 0).contiguous().cpu().numpy())
-    kind = "pixels" if max(whole.size) <= LARGEST // 2 else "photo"
-    whole.thumbnail((LARGEST, LARGEST))
-    return f'<img class="{kind}" alt="" src="{_data_address(whole)}">'
+ACCEPTANCE = (31, 111, 208)
+TIMES = np.array([(253, 231, 37), (94, 201, 98), (33, 145, 140), (59, 82, 139), (68, 1, 84)], np.float64)
+"""The order's colours, from the first forward to the last (Matplotlib's viridis, backwards)."""
 
 
 def heat_map(cells: Sequence[Sequence[float]], highest: float, tip: str) -> str:
-    """An `img` element, one pixel a grid cell; opacity is the value's share of `highest`."""
+    """An `img` element; opacity is the value's share of `highest`, a cell without a value stays empty."""
     values = np.asarray(cells, np.float64) / (highest or 1.0)
     pixels = np.zeros((*values.shape, 4), np.uint8)
-    pixels[..., :3] = (214, 73, 51)
-    pixels[..., 3] = np.round(255 * values.clip(0, 1))
-    address = _data_address(Image.fromarray(pixels))
-    return f'<img class="pixels heat" alt="{escape(tip)}" title="{escape(tip)}" src="{address}">'
+    pixels[..., :3] = ACCEPTANCE
+    # The least share is still told from no draft at all.
+    pixels[..., 3] = np.round(np.nan_to_num(24 + 231 * values.clip(0, 1), nan=0.0))
+    return _image(pixels, tip)
 
 
-def _data_address(image: Image.Image) -> str:
+def order_map(cells: Sequence[Sequence[float]], tip: str) -> str:
+    """An `img` element; the colour runs from the first forward to the last."""
+    values = np.asarray(cells, np.float64)
+    low, high = values.min(), values.max()
+    places = (values - low) / ((high - low) or 1.0) * (len(TIMES) - 1)
+    marks = np.arange(len(TIMES))
+    pixels = np.stack([np.interp(places, marks, TIMES[:, channel]) for channel in range(3)], -1)
+    opaque = np.full((*values.shape, 1), 255.0)
+    return _image(np.round(np.concatenate([pixels, opaque], -1)).astype(np.uint8), tip)
+
+
+def _image(pixels: np.ndarray, tip: str) -> str:
     file = io.BytesIO()
-    image.save(file, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-
-
-def tradeoff_plot(points: Sequence[Point], baseline: str, x_label: str, y_label: str) -> str:
-    """Cost (logarithmic) against quality, with 95 % bars; a band carries the baseline's bar across.
-
-    Filled marks are lossless decoders, hollow ones lossy.
-    """
-    low_x, high_x = min(p.x for p in points) / 1.25, max(p.x for p in points) * 1.25
-    low_y, high_y = min(p.low for p in points), max(p.high for p in points)
-    margin = 0.1 * (high_y - low_y) or 0.1
-    low_y, high_y = low_y - margin, high_y + margin
-
-    def across(x: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * math.log(x / low_x) / math.log(high_x / low_x)
-
-    def down(y: float) -> float:
-        return TOP + (HEIGHT - TOP - BOTTOM) * (high_y - y) / (high_y - low_y)
-
-    parts = [f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(y_label)}">']
-    for tick in _even_ticks(low_y, high_y):
-        parts.append(f'<path class="grid" d="M{LEFT} {down(tick):.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(
-            f'<text x="{LEFT - 10}" y="{down(tick) + 4:.1f}" style="text-anchor:end">{tick:g}</text>'
-        )
-    for tick in _doubling_ticks(low_x, high_x):
-        parts.append(f'<text x="{across(tick):.1f}" y="{HEIGHT - BOTTOM + 20}">{tick:g}</text>')
-    parts.append(f'<path class="axis" d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}">{escape(x_label)}</text>')
-    parts.append(
-        f'<text transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)">{escape(y_label)}</text>'
-    )
-    for point in points:
-        if point.name == baseline:
-            top, bottom = down(point.high), down(point.low)
-            parts.append(
-                f'<rect class="band" x="{LEFT}" y="{top:.1f}" width="{WIDTH - LEFT - RIGHT}" '
-                f'height="{max(bottom - top, 1):.1f}"/>'
-            )
-    parts += [_mark(point, across(point.x), down) for point in points]
-    return "".join([*parts, "</svg>"])
-
-
-def _mark(point: Point, x: float, down: Callable[[float], float]) -> str:
-    y, top, bottom = down(point.y), down(point.high), down(point.low)
-    right = x > 0.8 * WIDTH
-    place = f'x="{x - 12 if right else x + 12:.1f}" style="text-anchor:{"end" if right else "start"}"'
-    law = "lossless" if point.lossless else "lossy"
-    return (
-        f'<g class="mark {law}"><title>{escape(point.tip)}</title>'
-        f'<path d="M{x:.1f} {top:.1f}V{bottom:.1f}M{x - 4:.1f} {top:.1f}h8M{x - 4:.1f} {bottom:.1f}h8"/>'
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6"/>'
-        f'<text {place} y="{y - 10:.1f}">{escape(point.name)}</text></g>'
-    )
-
-
-def _even_ticks(low: float, high: float) -> list[float]:
-    raw = (high - low) / _TICKS
-    size = 10 ** math.floor(math.log10(raw))
-    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw)
-    first = math.ceil(low / step)
-    return [round(float(index * step), 10) for index in range(first, math.floor(high / step) + 1)]
-
-
-def _doubling_ticks(low: float, high: float) -> list[float]:
-    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
-    return [float(2**power) for power in range(first, last + 1)]
+    Image.fromarray(pixels).save(file, "PNG", optimize=True)
+    address = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    return f'<img class="pixels heat" alt="{escape(tip)}" title="{escape(tip)}" src="{address}">'

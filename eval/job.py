@@ -1,26 +1,34 @@
 """The benchmark job: from options to decoders, prompts and a run, then the figures on the terminal."""
 
+import os
 import random
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from backbones.contract import Backbone, Sampling
 from backbones.registry import load_backbone, rollout_prompts
 from conf.decoders import decoder_names, decoder_options
-from conf.schema import EvalJob
+from conf.schema import EvalJob, Model, Sets
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.options import HEADS
 from decoding.prompts import read_prompts
 from decoding.room import ROWS_AT_ONCE, images_at_once
-from eval.benchmark import require_baseline, run_benchmark
+from eval.bench import Plan
+from eval.benchmark import Extras, require_baseline, run_benchmark
 from eval.heads import find_bundles, load_bundles
-from eval.judge import can_judge, check_judge
-from eval.passes import Plan
+from eval.items import Item, Shard, plain_prompts, set_items, work_items
+from eval.judge import can_judge, category, check_judge
+from eval.learning import keep_learning
+from eval.prompt_sets.choose import Chosen, Share, choose
+from eval.prompt_sets.prompt import Prompt
+from eval.reference import LOOP, reference_loop
 from eval.table import json_line, terminal_table
 from heads.contract import DraftHeads
 
@@ -28,64 +36,124 @@ QUALITY_BATCH = 16
 """Images painted at a time where nobody asks for a number; more take more memory and save little time."""
 
 
-def run(job: EvalJob, program: str = "eval") -> Path:
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What can be found out about a benchmark before there are heads."""
+
+    options: dict[str, dict[str, Any]]
+    """Of the decoders, by name."""
+    items: list[Item]
+    """What is painted, in order."""
+    files: dict[str, str]
+    """sha256 of prompt sets."""
+
+    @property
+    def prompts(self) -> list[str]:
+        """Every text that is painted, once."""
+        return list(dict.fromkeys(item.prompt.text for item in self.items))
+
+
+def run(job: EvalJob, program: str = "eval") -> Path | None:
     """Runs the benchmark that `job` describes; the path of the report.
 
     Args:
         job: the options.
         program: the entry point that runs it, for the record.
 
+    Returns:
+        The page; none where other processes still have their parts to paint.
+
     Raises:
         RowcastError: for options, prompts, heads or folders that cannot be used.
     """
-    options, prompts = check(job)
-    bundles = find_bundles(job.heads, {name: chosen["name"] for name, chosen in options.items()})
-    backbone = load_backbone(**asdict(job.model))
+    checked, shard = check(job), part(job.shard)
+    bundles = find_bundles(job.heads, {name: chosen["name"] for name, chosen in checked.options.items()})
+    model = _placed(job.model)
+    backbone = load_backbone(**asdict(model))
     heads = load_bundles(bundles, backbone)
     folder = Path(job.folder)
+    if shard.part == 0:
+        keep_learning(bundles, folder)
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
     sampling = replace(backbone.sampling, **overrides)
+    loop = reference_loop(asdict(model), sampling, backbone.device) if job.ladder else None
     results = run_benchmark(
         backbone,
         heads,
-        decoders={name: _method(chosen, heads) for name, chosen in options.items()},
-        options=options,
-        prompts=prompts,
+        decoders={name: _method(chosen, heads) for name, chosen in checked.options.items()},
+        options=checked.options,
+        items=checked.items,
         sampling=sampling,
-        plan=Plan(
-            images=job.benchmark.images,
-            quality_images=job.benchmark.quality_images,
-            warm_up=job.benchmark.warm_up,
-            seed=job.benchmark.seed,
-            quality_batch=_quality_batch(job, backbone, sampling, prompts),
-        ),
+        plan=_plan(job, len(checked.items), _quality_batch(job, backbone, sampling, checked.prompts)),
         folder=folder,
         command=shlex.join(["python", "-m", program, *sys.argv[1:]]),
+        extras=Extras(
+            suite=job.sets.name if job.sets and _shares(job.sets) else None,
+            files=checked.files,
+            shard=shard,
+            baselines=None if job.baselines is None else Path(job.baselines),
+            reference=loop,
+            loop=LOOP,
+        ),
     )
+    if results is None:
+        print(
+            f"part {shard.part + 1} of {shard.of} is done; the last part to end writes {folder}/report.html"
+        )
+        return None
     report = folder / "report.html"
     print(f"\n{terminal_table(results)}\n\nreport: {report}\n{json_line(results, report)}")
     return report
 
 
-def check(job: EvalJob) -> tuple[dict[str, dict[str, Any]], Sequence[str]]:
-    """What can be found out about a benchmark before there are heads: the decoders' options and the prompts.
+def check(job: EvalJob) -> Checked:
+    """The decoders' options and the prompts.
 
     Raises:
         RowcastError: for an unknown decoder, no baseline among them, prompts that cannot be used.
     """
     options = {name: decoder_options(name) for name in decoder_names(job.benchmark.decoders)}
     require_baseline({name: chosen["name"] for name, chosen in options.items()})
-    prompts = _prompts(job.benchmark.prompts, job.model.name, job.benchmark.seed)
+    items, files = _items(job)
+    checked = Checked(options=options, items=items, files=files)
     if can_judge(job.model.name) and job.benchmark.quality_images:
-        check_judge(prompts)
-    return options, prompts
+        check_judge(checked.prompts)
+    return checked
+
+
+def part(text: str) -> Shard:
+    """What this process paints: `2/8`, or with `auto` what the launcher says of it."""
+    if text == "auto":
+        return Shard(part=int(os.environ.get("RANK", "0")), of=int(os.environ.get("WORLD_SIZE", "1")))
+    number, _, total = text.partition("/")
+    return Shard(part=int(number) - 1, of=int(total))
+
+
+def _plan(job: EvalJob, items: int, quality_batch: int) -> Plan:
+    wanted = job.benchmark
+    return Plan(
+        images=min(wanted.images, items),
+        quality_images=min(wanted.quality_images, items),
+        warm_up=wanted.warm_up,
+        seed=wanted.seed,
+        quality_batch=quality_batch,
+        reference_images=job.ladder,
+    )
+
+
+def _placed(model: Model) -> Model:
+    """Of several processes on one machine, every one takes its own device."""
+    rank = os.environ.get("LOCAL_RANK")
+    if rank is None or model.device != "auto" or not torch.cuda.is_available():
+        return model
+    return replace(model, device=f"cuda:{int(rank) % torch.cuda.device_count()}")
 
 
 def _quality_batch(job: EvalJob, backbone: Backbone, sampling: Sampling, prompts: Sequence[str]) -> int:
     """`benchmark.quality_batch`: what was asked for, or as many images as fit into memory.
 
     Raises:
-        RowcastError: if they do not fit, with the largest number that does.
+        NoRoomError: if they do not fit, with the largest number that does.
     """
     options = job.benchmark
     if not options.quality_images:
@@ -106,10 +174,45 @@ def _method(chosen: Mapping[str, Any], heads: Mapping[str, DraftHeads]) -> Metho
     return build_method(chosen["name"], options, heads.get(HEADS.get(chosen["name"], "")))
 
 
-def _prompts(path: str | None, model: str, seed: int) -> Sequence[str]:
-    """The prompts of a file in its order, or all of the model's own in a seeded order."""
+def _items(job: EvalJob) -> tuple[list[Item], dict[str, str]]:
+    """Those of prompt sets, of a file, or of the model's own list in a seeded order; and the sets' hashes."""
+    benchmark = job.benchmark
+    chosen = None if job.sets is None else _chosen(job.sets, benchmark.seed)
+    if chosen is None:
+        count = max(benchmark.images, benchmark.quality_images)
+        return work_items(_plain(job), count), {}
+    if benchmark.prompts is not None:
+        raise RowcastError(
+            f"expected prompt sets or benchmark.prompts, found both ({benchmark.prompts}): "
+            "leave one of them out"
+        )
+    return set_items(chosen.prompts, benchmark.seed), chosen.files
+
+
+def _shares(sets: Sets) -> dict[str, Share]:
+    shares = {entry.name: getattr(sets, entry.name) for entry in fields(sets)}
+    return {
+        name: Share(prompts=share.prompts, samples=share.samples, path=share.path)
+        for name, share in shares.items()
+        if hasattr(share, "samples") and share.prompts != 0
+    }
+
+
+def _chosen(sets: Sets, seed: int) -> Chosen | None:
+    shares = _shares(sets)
+    if not shares:
+        return None
+    return choose(shares, Path(sets.folder), fetch=sets.fetch, seed=seed)
+
+
+def _plain(job: EvalJob) -> list[Prompt]:
+    name, path = job.model.name, job.benchmark.prompts
     if path is not None:
-        return read_prompts(Path(path))
-    prompts = list(rollout_prompts(model))
-    random.Random(seed).shuffle(prompts)
-    return prompts
+        texts = list(dict.fromkeys(read_prompts(Path(path))))
+    else:
+        texts = list(dict.fromkeys(rollout_prompts(name)))
+        random.Random(job.benchmark.seed).shuffle(texts)
+    if not can_judge(name) or not job.benchmark.quality_images:
+        return plain_prompts(texts)
+    check_judge(texts)
+    return plain_prompts(texts, [category(text) for text in texts])

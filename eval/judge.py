@@ -5,7 +5,6 @@ features; other backbones get the likelihood alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -13,17 +12,9 @@ from torch import Tensor
 
 from backbones.contract import Backbone
 
+COLUMNS = ("garment", "colour", "background")
+
 _BATCH = 64
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judgement:
-    """Features of one decoder's images and which of them show what their prompt says."""
-
-    features: Float[Tensor, "N F"]
-    garment: list[bool]
-    colour: list[bool]
-    background: list[bool]
 
 
 def can_judge(model: str) -> bool:
@@ -45,23 +36,35 @@ def check_judge(prompts: Sequence[str]) -> None:
         parse_caption(prompt)
 
 
-def judge(backbone: Backbone, prompts: Sequence[str], tokens: Int[Tensor, "N P"]) -> Judgement:
-    """Paints the tokens and judges the pictures against their prompts.
+def category(prompt: str) -> str:
+    """The stratum of a prompt that the judge understands: its garment."""
+    from backbones.pocket.photographs import GARMENTS, parse_caption
+
+    return GARMENTS[parse_caption(prompt)[0]]
+
+
+def shown(backbone: Backbone, prompts: Sequence[str], tokens: Int[Tensor, "N P"]) -> list[dict[str, float]]:
+    """Which pictures show what their prompt says: 1 or 0 for the garment, its colour and the background.
 
     Raises:
         RowcastError: if a prompt names no garment, colour and background.
     """
-    from backbones.pocket.judge import features, garment_and_colours
+    from backbones.pocket.judge import garment_and_colours
     from backbones.pocket.photographs import parse_caption
 
-    wanted = torch.tensor([parse_caption(prompt) for prompt in prompts]).T
-    parts, seen = [], []
-    for batch in tokens.split(_BATCH):
-        images = backbone.decode(batch)
-        parts.append(features(backbone, images).cpu())
-        seen.append(torch.stack([shown.cpu() for shown in garment_and_colours(images)]))
-    garment, colour, background = (torch.cat(seen, dim=1) == wanted).tolist()
-    return Judgement(features=torch.cat(parts), garment=garment, colour=colour, background=background)
+    wanted = torch.tensor([parse_caption(prompt) for prompt in prompts])
+    seen = [
+        torch.stack(garment_and_colours(backbone.decode(batch)), 1).cpu() for batch in tokens.split(_BATCH)
+    ]
+    right = (torch.cat(seen) == wanted).float().tolist()
+    return [dict(zip(COLUMNS, flags, strict=True)) for flags in right]
+
+
+def features_of(backbone: Backbone, tokens: Int[Tensor, "N P"]) -> Float[Tensor, "N F"]:
+    """Features of painted images, for Fréchet distances."""
+    from backbones.pocket.judge import features
+
+    return torch.cat([features(backbone, backbone.decode(batch)).cpu() for batch in tokens.split(_BATCH)])
 
 
 def real_features(backbone: Backbone) -> Float[Tensor, "M F"]:

@@ -6,6 +6,7 @@ image would make it infinitely unlikely. *Conditional* is the plain p(token | pr
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -13,9 +14,16 @@ from torch import Tensor
 
 from backbones.contract import Backbone, Sampling
 from decoding.warp import Warp
-from eval.samples import Likelihood
 
 _POSITIONS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likelihood:
+    """Mean negative log-likelihood per token (nats) of one image under the backbone."""
+
+    guided: float
+    conditional: float
 
 
 @torch.no_grad()

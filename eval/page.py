@@ -55,6 +55,11 @@ def tag(law: str) -> Markup:
     return Markup(f'<span class="tag {escape(law)}">{escape(law)}</span>')
 
 
+def tagged(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Rows whose second cell is a decoder's law, shown as a tag."""
+    return [[row[0], tag(row[1]), *row[2:]] for row in rows]
+
+
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
     """A list of names and values."""
     return (

@@ -1,105 +1,65 @@
-"""The passes of a benchmark: time images alone, paint the rest in batches, score their likelihood.
+"""The passes of a benchmark: time images alone, paint the rest in batches, score them.
 
-Each pass asks the log what is missing and does that alone, so a killed benchmark goes on where it was.
+Each pass asks the log what is missing of this process's part and does that alone, so a killed benchmark goes
+on where it was.
 """
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from tqdm import tqdm
 
-from backbones.contract import Backbone, Sampling
-from decoding.engine import generate
-from decoding.generation import Generation
-from decoding.methods.method import Method
-from decoding.noise import Noise
+from eval.bench import REFERENCE, Bench, ImageSet
+from eval.columns import CONDITIONAL, NLL
+from eval.items import Item
+from eval.judge import can_judge, shown
 from eval.likelihood import likelihoods
-from eval.samples import Key, Role, Sample, SampleLog
-
-ImageSet = tuple[str, Role]
-"""Decoder and role."""
+from eval.paint import paint, paint_by_reference
+from eval.reuse import BaselinePool
+from eval.samples import Key, Sample, Scores
 
 PROFILED = 3
 """Images per decoder that the profile pass paints."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How much a benchmark paints."""
-
-    images: int = 24
-    """Images per decoder that are painted alone and timed."""
-    quality_images: int = 128
-    """Images per decoder whose quality is judged; the timed ones are the first of them. 0 leaves it out."""
-    warm_up: int = 2
-    """Images per decoder that are painted before the clock counts."""
-    seed: int = 1000
-    """Of every image's noise; the control set takes the next seed."""
-    quality_batch: int = 16
-    """Images painted together where nothing is timed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """What every pass works on."""
-
-    backbone: Backbone
-    decoders: Mapping[str, Method]
-    baseline: str
-    """The name of the plain autoregressive decoder."""
-    sampling: Sampling
-    plan: Plan
-    items: Sequence[tuple[str, int]]
-    """(prompt, which image of it), in the order in which they are taken."""
-    log: SampleLog
-    session: int
-    """Which start of the benchmark this is."""
-
-    @property
-    def quality_sets(self) -> list[ImageSet]:
-        """Every decoder's images, and the baseline's with the second seed."""
-        return [*((name, "main") for name in self.decoders), self.control]
-
-    @property
-    def control(self) -> ImageSet:
-        """The baseline's images with the second seed."""
-        return self.baseline, "control"
-
-    def keys(self, chosen: ImageSet, count: int) -> list[Key]:
-        """The names of the first `count` images of a set."""
-        decoder, role = chosen
-        return [(decoder, prompt, sample, role) for prompt, sample in self.items[:count]]
-
-    def images(self, chosen: ImageSet, count: int) -> list[Sample]:
-        """The first `count` images of a set."""
-        return [self.log.images[key] for key in self.keys(chosen, count)]
+T = TypeVar("T")
 
 
 def speed_pass(bench: Bench) -> None:
     """Times images one by one, the decoders taking turns at every prompt so that drift hits all alike."""
-    log, names = bench.log, list(bench.decoders)
-    todo = []
-    for index, (prompt, sample) in enumerate(bench.items[: bench.plan.images]):
+    names = list(bench.decoders)
+    todo: list[tuple[ImageSet, Item]] = []
+    for index, item in enumerate(bench.items[: bench.plan.images]):
+        if index not in bench.shard:
+            continue
         turn = index % len(names)
-        for name in names[turn:] + names[:turn]:
-            known = log.images.get((name, prompt, sample, "main"))
-            if known is None or known.latency is None:
-                todo.append((name, prompt, sample, "main"))
+        sets: list[ImageSet] = [(name, "main") for name in names[turn:] + names[:turn]]
+        if index < bench.references:
+            sets.insert(index % 2 * len(sets), (REFERENCE, "reference"))
+        todo += [(chosen, item) for chosen in sets if _untimed(bench, chosen, item)]
     if not todo:
         return
-    with tqdm(
-        total=bench.plan.warm_up * len(names) + len(todo), desc="speed", unit="image", dynamic_ncols=True
-    ) as bar:
+    warm_up = bench.plan.warm_up * len(names)
+    with tqdm(total=warm_up + len(todo), desc="speed", unit="image", dynamic_ncols=True) as bar:
         for index in range(bench.plan.warm_up):
-            prompt, sample = bench.items[index % len(bench.items)]
+            item = bench.items[index % len(bench.items)]
             for name in names:
-                _paint(bench, [(name, prompt, sample, "main")], timed=True)
+                paint(bench, (name, "main"), [item], timed=True)
                 bar.update()
-        for key in todo:
-            log.add(_paint(bench, [key], timed=True))
+        if bench.plan.warm_up and any(chosen[1] == "reference" for chosen, _ in todo):
+            paint_by_reference(bench, bench.items[0])
+        for chosen, item in todo:
+            if chosen[1] == "reference":
+                bench.log.add([paint_by_reference(bench, item)])
+            else:
+                bench.log.add(paint(bench, chosen, [item], timed=True))
             bar.update()
+
+
+def _untimed(bench: Bench, chosen: ImageSet, item: Item) -> bool:
+    decoder, role = chosen
+    known = bench.log.images.get((decoder, item.prompt.text, item.sample, role))
+    return known is None or known.latency is None
 
 
 def profile_pass(bench: Bench) -> None:
@@ -108,104 +68,92 @@ def profile_pass(bench: Bench) -> None:
     Kept apart from the speed pass, since the waits slow decoding down. A CPU works in step with the clock:
     there the timed images themselves tell.
     """
-    keys = [key for name in bench.decoders for key in bench.keys((name, "profile"), PROFILED)]
-    for key in keys:
-        if key not in bench.log.images:
-            bench.log.add(_paint(bench, [key], timed=False))
+    for name in bench.decoders:
+        for key, item in bench.own((name, "profile"), PROFILED):
+            if key not in bench.log.images:
+                bench.log.add(paint(bench, (name, "profile"), [item], timed=False))
 
 
-def quality_pass(bench: Bench) -> None:
-    """Paints, in batches, the images of every quality set that the speed pass has not painted."""
-    missing = [
-        [key for key in bench.keys(chosen, bench.plan.quality_images) if key not in bench.log.images]
+def quality_pass(bench: Bench, pool: BaselinePool | None = None) -> None:
+    """Paints, in batches, the images of every quality set that are missing.
+
+    The baseline's are taken from `pool` where an earlier benchmark has painted the same, and put there.
+    """
+    count, log = bench.plan.quality_images, bench.log
+    baselines = [key for role in ("main", "control") for key, _ in bench.own((bench.baseline, role), count)]
+    known: dict[Key, Scores] = {}
+    if pool is not None:
+        images, known = pool.borrow([key for key in baselines if key not in log.images], bench.session)
+        log.add(images)
+    missing = {
+        chosen: [item for key, item in bench.own(chosen, count) if key not in log.images]
         for chosen in bench.quality_sets
-    ]
-    if not any(missing):
-        return
-    with tqdm(total=sum(map(len, missing)), desc="quality", unit="image", dynamic_ncols=True) as bar:
-        for (decoder, _), keys in zip(bench.quality_sets, missing, strict=True):
-            together = bench.plan.quality_batch if bench.decoders[decoder].lockstep else 1
-            for batch in _batches(keys, together):
-                bench.log.add(_paint(bench, batch, timed=False))
+    }
+    total = sum(map(len, missing.values()))
+    if total:
+        with tqdm(total=total, desc="quality", unit="image", dynamic_ncols=True) as bar:
+            for chosen, items in missing.items():
+                together = bench.plan.quality_batch if bench.decoders[chosen[0]].lockstep else 1
+                for batch in _batches(items, together):
+                    log.add(paint(bench, chosen, batch, timed=False))
+                    bar.update(len(batch))
+    score_pass(bench, known)
+    if pool is not None:
+        pool.lend([log.images[key] for key in baselines], log.scores)
+
+
+def score_pass(bench: Bench, known: Mapping[Key, Scores] | None = None) -> None:
+    """Scores every image of the quality sets: what a judge sees, the scorer's columns, the likelihood.
+
+    The likelihood comes last: an image that has one has all, which is what other processes go by.
+
+    Args:
+        bench: what to score.
+        known: likelihoods that need not be worked out again.
+    """
+    log, count = bench.log, bench.plan.quality_images
+    every = [key for chosen in bench.quality_sets for key, _ in bench.own(chosen, count)]
+    if can_judge(bench.backbone.name):
+        unseen = [key for key in every if "garment" not in log.scores.get(key, {})]
+        for batch in _batches(unseen, 64):
+            log.score(_shown(bench, batch))
+    if bench.scorer is not None:
+        _external(bench, every)
+    missing = [key for key in every if NLL not in log.scores.get(key, {})]
+    log.score({key: known[key] for key in missing if key in known} if known else {})
+    missing = [key for key in missing if NLL not in log.scores.get(key, {})]
+    if missing:
+        with tqdm(total=len(missing), desc="likelihood", unit="image", dynamic_ncols=True) as bar:
+            for batch in _batches(missing, bench.plan.quality_batch):
+                log.score(_likelihoods(bench, batch))
                 bar.update(len(batch))
 
 
-def score_pass(bench: Bench) -> None:
-    """Scores the likelihood of every image of the quality sets."""
-    count = bench.plan.quality_images
-    every = [key for chosen in bench.quality_sets for key in bench.keys(chosen, count)]
-    missing = [key for key in every if key not in bench.log.likelihoods]
-    if not missing:
-        return
-    with tqdm(total=len(missing), desc="likelihood", unit="image", dynamic_ncols=True) as bar:
-        for batch in _batches(missing, bench.plan.quality_batch):
-            tokens = torch.tensor([bench.log.images[key].tokens for key in batch])
-            scores = likelihoods(bench.backbone, [key[1] for key in batch], tokens, bench.sampling)
-            bench.log.score(dict(zip(batch, scores, strict=True)))
-            bar.update(len(batch))
+def _external(bench: Bench, keys: Sequence[Key]) -> None:
+    """The scorer's columns; it keeps what it has worked out itself, so asking it again is cheap."""
+    assert bench.scorer is not None
+    for key in tqdm(keys, desc="scores", unit="image", dynamic_ncols=True):
+        found = {name: float(value) for name, value in bench.scorer(bench.log.images[key]).items()}
+        if found.items() - bench.log.scores.get(key, {}).items():
+            bench.log.score({key: found})
 
 
-def _batches(keys: Sequence[Key], size: int) -> list[Sequence[Key]]:
-    return [keys[start : start + size] for start in range(0, len(keys), size)]
+def _likelihoods(bench: Bench, keys: Sequence[Key]) -> dict[Key, Scores]:
+    scores = likelihoods(bench.backbone, [key[1] for key in keys], _tokens(bench, keys), bench.sampling)
+    return {
+        key: {NLL: found.guided, CONDITIONAL: found.conditional}
+        for key, found in zip(keys, scores, strict=True)
+    }
 
 
-def _paint(bench: Bench, keys: Sequence[Key], timed: bool) -> list[Sample]:
-    """Paints images of one set together."""
-    decoder, _, _, role = keys[0]
-    prompts = [prompt for _, prompt, _, _ in keys]
-    seed = bench.plan.seed + (role == "control")
-    noise = Noise(seed, prompts, [sample for _, _, sample, _ in keys])
-    method, waits = bench.decoders[decoder], role == "profile"
-    _synchronise(bench.backbone)
-    start = time.perf_counter()
-    made = generate(bench.backbone, prompts, method, noise, bench.sampling, synchronize=waits)
-    _synchronise(bench.backbone)
-    latency = time.perf_counter() - start if timed else None
-    return [
-        Sample(
-            decoder=decoder,
-            prompt=prompt,
-            sample=sample,
-            role=role,
-            session=bench.session,
-            latency=latency,
-            tokens=made.tokens[row].tolist(),
-            forwards=made.trace.forwards,
-            seconds=dict(made.trace.seconds),
-            acceptance=_acceptance(made, row),
-            examined=[len(positions) for positions in _by_round(made, row, changed_only=False)],
-            changed=_by_round(made, row, changed_only=True),
-        )
-        for row, (_, prompt, sample, _) in enumerate(keys)
-    ]
+def _shown(bench: Bench, keys: Sequence[Key]) -> dict[Key, Scores]:
+    return dict(zip(keys, shown(bench.backbone, [key[1] for key in keys], _tokens(bench, keys)), strict=True))
 
 
-def _acceptance(made: Generation, row: int) -> dict[str, list[int]]:
-    """(accepted, examined) of one image's drafts in their first round, by the head that made them."""
-    counts: dict[str, list[int]] = {}
-    for judged in made.trace.rounds:
-        if judged.index == 0:
-            for label, accepted in zip(judged.offsets, judged.accepted[row].tolist(), strict=True):
-                count = counts.setdefault(label, [0, 0])
-                count[0] += accepted
-                count[1] += 1
-    return counts
+def _tokens(bench: Bench, keys: Sequence[Key]) -> torch.Tensor:
+    images: list[Sample] = [bench.log.images[key] for key in keys]
+    return torch.tensor([image.tokens for image in images])
 
 
-def _by_round(made: Generation, row: int, changed_only: bool) -> list[list[int]]:
-    """Raster positions of one image that were judged (or changed) in each round."""
-    rounds: list[list[int]] = []
-    for judged in made.trace.rounds:
-        while len(rounds) <= judged.index:
-            rounds.append([])
-        positions = judged.positions.tolist()
-        if changed_only:
-            flags = judged.changed[row].tolist()
-            positions = [position for position, changed in zip(positions, flags, strict=True) if changed]
-        rounds[judged.index] += positions
-    return rounds
-
-
-def _synchronise(backbone: Backbone) -> None:
-    if backbone.device.type == "cuda":
-        torch.cuda.synchronize(backbone.device)
+def _batches(values: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [values[start : start + size] for start in range(0, len(values), size)]

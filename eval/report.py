@@ -1,39 +1,44 @@
 """`report.html`: a benchmark on one page that needs nothing else, to be read, kept and sent around."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
 
-from eval.exhibits import Exhibit, gallery_section
-from eval.figures import Point, heat_map, tradeoff_plot
+from eval.exhibits import gallery_section
 from eval.heads import HeadsSubject
-from eval.page import Markup, card, facts, page, section, table, tag
+from eval.learning import learning_section
+from eval.mapping import maps_section
+from eval.maps import Maps
+from eval.page import Markup, card, facts, page, section, tag
+from eval.quality_section import quality_section
 from eval.results import DEFINITIONS, DecoderResult, Results, write_text
+from eval.speed_section import acceptance_section, ladder_section, speed_section
 from eval.statistics import Interval
-from eval.table import interval, law, notes, quality_rows, speed_rows
-
-MAP_ROUNDS = 4
-PHASES = (
-    ("trunk", "backbone forwards", ("prefill", "forward")),
-    ("draft", "drafting and sampling", ("draft",)),
-    ("verify", "verify and resample", ("verify",)),
-    ("rest", "cache and other", ("commit", "other")),
-)
+from eval.table import law, notes
 
 
-def write_report(results: Results, exhibits: Sequence[Exhibit], path: Path) -> None:
-    """Writes the page.
+def write_report(results: Results, maps: Mapping[str, Maps], folder: Path) -> Path:
+    """Writes the page into the benchmark's folder, where the gallery's pictures lie.
 
     Raises:
-        RowcastError: if the file cannot be written.
+        RowcastError: if a picture is missing, or the file cannot be written.
     """
-    parts = [_headline(results), gallery_section(exhibits, results), _speed(results)]
-    if results.control:
-        parts.append(_quality(results))
-    parts += [part for part in (_changes(results), _acceptance(results)) if part]
-    parts.append(_provenance(results))
-    write_text(path, page(f"Rowcast benchmark: {results.subject.backbone}", parts))
+    parts = [
+        _headline(results),
+        gallery_section(results.gallery, results, folder),
+        speed_section(results),
+        ladder_section(results),
+        quality_section(results),
+        maps_section(results, maps, headline_decoder(results).name),
+        acceptance_section(results),
+        learning_section(folder),
+        _provenance(results),
+    ]
+    path = folder / "report.html"
+    title = f"Rowcast benchmark: {results.subject.backbone}"
+    write_text(path, page(title, [part for part in parts if part]))
+    return path
 
 
 def headline_decoder(results: Results) -> DecoderResult:
@@ -90,108 +95,6 @@ def _range(value: Interval, form: str) -> str:
     return f" (95 %: {form.format(value.low)} to {form.format(value.high)})"
 
 
-def _tagged(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [[row[0], tag(row[1]), *row[2:]] for row in rows]
-
-
-def _speed(results: Results) -> str:
-    heading, rows = speed_rows(results)
-    shares = [[decoder.name, Markup(_share_bar(decoder))] for decoder in results.decoders]
-    key = "".join(f'<span><i class="{kind}"></i>{escape(meaning)}</span>' for kind, meaning, _ in PHASES)
-    note = (
-        "Speed-up is the geometric mean over prompts of paired latencies with its 95 % bootstrap interval; "
-        "engine is decoding time over time inside backbone forwards (1.00x would be free)."
-    )
-    return section(
-        "Speed",
-        note,
-        table(heading, _tagged(rows), words=2),
-        table(["decoder", "where the time goes"], shares, words=2),
-        f'<div class="key">{key}</div>',
-    )
-
-
-def _share_bar(decoder: DecoderResult) -> str:
-    parts = []
-    for kind, meaning, phases in PHASES:
-        seconds = sum(decoder.seconds[phase] for phase in phases)
-        share = seconds / decoder.seconds["total"]
-        if share < 0.001:
-            continue
-        tip = f"{meaning}: {1000 * seconds:.1f} ms, {100 * share:.0f} %"
-        parts.append(f'<i class="{kind}" style="flex:{100 * share:.2f}" title="{escape(tip)}"></i>')
-    return f'<div class="share">{"".join(parts)}</div>'
-
-
-def _quality(results: Results) -> str:
-    points = [_point(decoder, decoder.quality.nll) for decoder in results.decoders if decoder.quality]
-    note = (
-        "NLL is how unlikely the backbone itself finds the tokens, in nats a token; the baseline's is the "
-        "mark to meet. It is far more sensitive than Fréchet distance at these set sizes. Filled marks are "
-        "lossless, hollow ones lossy; bars and the baseline's band are 95 %."
-    )
-    heading, rows = quality_rows(results)
-    plot = tradeoff_plot(points, results.baseline, "forwards an image (log scale)", "NLL, nats a token")
-    return section("Quality", note, plot, table(heading, _tagged(rows), words=2))
-
-
-def _point(decoder: DecoderResult, nll: Interval) -> Point:
-    return Point(
-        name=decoder.name,
-        lossless=decoder.lossless,
-        x=decoder.forwards,
-        y=nll.value,
-        low=nll.value if nll.low is None else nll.low,
-        high=nll.value if nll.high is None else nll.high,
-        tip=f"{decoder.name}: {decoder.forwards:.4g} forwards, {interval(nll, '{:.3f}')} nats",
-    )
-
-
-def _changes(results: Results) -> str | None:
-    shown = [
-        (decoder, index, change)
-        for decoder in results.decoders
-        for index, change in enumerate(decoder.changed[:MAP_ROUNDS])
-    ]
-    if not shown:
-        return None
-    highest = max(value for _, _, change in shown for row in change.map for value in row)
-    figures = []
-    for decoder, index, change in shown:
-        tip = f"{decoder.name}, round {index + 1}: {100 * change.fraction:.1f} % of judged tokens changed"
-        figures.append(
-            f"<figure>{heat_map(change.map, highest, tip)}<figcaption>{escape(tip)}</figcaption></figure>"
-        )
-    scale = f'<div class="scale">0 %<i></i>{100 * highest:.0f} % of images</div>'
-    note = (
-        "How often verification replaced the drafted token of each grid cell. Tokens drawn from the exact "
-        "law, such as the first of a row in ssd, are never judged."
-    )
-    return section("Where drafts are changed", note, f'<div class="maps">{"".join(figures)}</div>', scale)
-
-
-def _acceptance(results: Results) -> str | None:
-    drafting = [decoder for decoder in results.decoders if decoder.acceptance]
-    if not drafting:
-        return None
-    labels = list(dict.fromkeys(label for decoder in drafting for label in decoder.acceptance))
-    rows = [[label, *(_acceptance_cell(decoder, label) for decoder in drafting)] for label in labels]
-    note = (
-        "Share of drafts that the first verification accepts, by the head that made them: h+ along the row, "
-        "v+ down."
-    )
-    return section("Acceptance", note, table(["head", *(decoder.name for decoder in drafting)], rows))
-
-
-def _acceptance_cell(decoder: DecoderResult, label: str) -> str:
-    if label not in decoder.acceptance:
-        return "-"
-    accepted, examined = decoder.acceptance[label]
-    share = accepted / examined
-    bar = f'<span class="track"><i class="bar" style="width:{80 * share:.0f}px"></i></span>'
-    return Markup(f'<span title="{accepted} of {examined} drafts">{100 * share:.1f} % {bar}</span>')
-
-
 def _flat(options: Mapping[str, object], prefix: str = "") -> str:
     return ", ".join(
         _flat(value, f"{name}.") if isinstance(value, Mapping) else f"{prefix}{name} {value}"
@@ -215,9 +118,13 @@ def _provenance(results: Results) -> str:
         *((f"{kind} heads", _heads(heads)) for kind, heads in results.subject.heads.items()),
         ("sampling", sampling),
         ("benchmark", _flat(asdict(results.plan))),
-        *((decoder.name, _flat(decoder.options)) for decoder in results.decoders),
+        *(
+            (f"prompts: {source.name}", f"{source.prompts:,} prompts, {source.images:,} images a decoder")
+            for source in results.prompts
+        ),
         *((name.replace("_", " "), str(value)) for name, value in asdict(results.environment).items()),
     ]
+    options = facts([(decoder.name, _flat(decoder.options)) for decoder in results.decoders])
     remarks = "".join(f"<li>{escape(line)}</li>" for line in notes(results))
     meanings = [(name.replace("_", " "), meaning) for name, meaning in DEFINITIONS.items()]
     return "\n".join(
@@ -229,6 +136,7 @@ def _provenance(results: Results) -> str:
             ),
             f"<ul>{remarks}</ul>",
             facts(described),
-            section("Definitions", "As in results.json beside this page.", facts(meanings)),
+            f"<details><summary>Options of every decoder</summary>{options}</details>",
+            f"<details><summary>Definitions, as in results.json</summary>{facts(meanings)}</details>",
         ]
     )

@@ -1,7 +1,7 @@
 """From the log of a benchmark to its figures."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from statistics import fmean
 
@@ -9,13 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from backbones.contract import Grid
+from eval.bench import REFERENCE, Bench, ImageSet
+from eval.columns import CONDITIONAL, NLL, column, ordered
 from eval.frechet import frechet_distance
-from eval.judge import Judgement, can_judge, judge, real_features
-from eval.passes import Bench, ImageSet
-from eval.results import ChangedRound, DecoderResult, Frechet, Quality
-from eval.samples import Likelihood, Sample
-from eval.statistics import Interval, by_prompt, mean_interval, proportion, ratio_interval, spread
+from eval.judge import can_judge, features_of, real_features
+from eval.paired import paired_delta, stratified_interval
+from eval.results import DecoderResult, Frechet, Ladder, Quality, Rung, Score
+from eval.samples import Key, Sample, Scores
+from eval.statistics import Interval, Spread, by_prompt, ratio_interval, spread
 
 FORWARD_PHASES = ("prefill", "forward")
 
@@ -34,6 +35,32 @@ def summarise(
 def timed_sessions(bench: Bench) -> int:
     """Over how many starts of the benchmark the timed images spread."""
     return len({image.session for name in bench.decoders for image in _timed(bench, name)})
+
+
+def ladder(bench: Bench, loop: str) -> Ladder | None:
+    """The reference loop, our autoregression and our decoders on the prompts that all were timed on."""
+    count = bench.references
+    if count == 0:
+        return None
+    slow = bench.images((REFERENCE, "reference"), count)
+    base = bench.images((bench.baseline, "main"), count)
+    others = {name: bench.images((name, "main"), count) for name in bench.decoders if name != bench.baseline}
+    return Ladder(
+        loop=loop,
+        images=count,
+        reference=_spread(slow),
+        baseline=_spread(base),
+        loop_gain=_speedup(slow, base),
+        rungs=[
+            Rung(
+                name=name,
+                latency=_spread(images),
+                speculation=_speedup(base, images),
+                total=_speedup(slow, images),
+            )
+            for name, images in others.items()
+        ],
+    )
 
 
 def _timed(bench: Bench, name: str) -> list[Sample]:
@@ -56,12 +83,12 @@ def _decoder_result(
         options=options,
         forwards=forwards,
         step_compression=fmean(image.forwards for image in baseline) / forwards,
-        latency=spread([_latency(image) for image in timed]),
+        latency=_spread(timed),
         speedup=_speedup(baseline, timed),
         seconds=phases,
         engine_ratio=phases["total"] / sum(phases[phase] for phase in FORWARD_PHASES),
         acceptance=_acceptance(logged),
-        changed=_changed(logged, bench.backbone.grid),
+        changed=_changed(logged),
         quality=quality,
     )
 
@@ -75,7 +102,11 @@ def _latency(image: Sample) -> float:
     return image.latency
 
 
-def _speedup(baseline: list[Sample], timed: list[Sample]) -> Interval:
+def _spread(images: Sequence[Sample]) -> Spread:
+    return spread([_latency(image) for image in images])
+
+
+def _speedup(baseline: Sequence[Sample], timed: Sequence[Sample]) -> Interval:
     """Paired by prompt; images of one prompt count once, by the geometric mean of their latencies."""
     slow, fast = (
         by_prompt((image.prompt, math.log(_latency(image))) for image in images)
@@ -95,71 +126,79 @@ def _acceptance(images: list[Sample]) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def _changed(images: list[Sample], grid: Grid) -> list[ChangedRound]:
+def _changed(images: list[Sample]) -> list[float]:
     examined = [sum(counts) for counts in zip_longest(*(image.examined for image in images), fillvalue=0)]
-    maps = torch.zeros(len(examined), grid.size)
-    for image in images:
-        for index, positions in enumerate(image.changed):
-            maps[index, positions] += 1
-    return [
-        ChangedRound(
-            fraction=float(cells.sum()) / judged if judged else 0.0,
-            map=(cells / len(images)).reshape(grid.rows, grid.cols).tolist(),
-        )
-        for cells, judged in zip(maps, examined, strict=True)
-    ]
+    changed = [sum(counts) for counts in zip_longest(*(image.changed for image in images), fillvalue=0)]
+    return [here / judged if judged else 0.0 for here, judged in zip(changed, examined, strict=True)]
 
 
 def _qualities(bench: Bench) -> dict[ImageSet, Quality]:
-    count = bench.plan.quality_images
-    judged: dict[ImageSet, Judgement] = {}
+    features: dict[ImageSet, Float[Tensor, "N F"]] = {}
     real = None
     if can_judge(bench.backbone.name):
         real = real_features(bench.backbone)
         for chosen in bench.quality_sets:
-            images = bench.images(chosen, count)
+            images = bench.images(chosen, bench.plan.quality_images)
             tokens = torch.tensor([image.tokens for image in images])
-            judged[chosen] = judge(bench.backbone, [image.prompt for image in images], tokens)
-    return {chosen: _quality(bench, chosen, judged, real) for chosen in bench.quality_sets}
+            features[chosen] = features_of(bench.backbone, tokens)
+    return {chosen: _quality(bench, chosen, features, real) for chosen in bench.quality_sets}
 
 
 def _quality(
     bench: Bench,
     chosen: ImageSet,
-    judged: Mapping[ImageSet, Judgement],
+    features: Mapping[ImageSet, Float[Tensor, "N F"]],
     real: Float[Tensor, "M F"] | None,
 ) -> Quality:
-    scores = _scores(bench, chosen)
-    nll = by_prompt((prompt, score.guided) for prompt, score in scores)
-    plain = by_prompt((prompt, score.conditional) for prompt, score in scores)
-    base = by_prompt((prompt, score.guided) for prompt, score in _scores(bench, (bench.baseline, "main")))
-    verdict = judged.get(chosen)
-    reference = None if chosen == bench.control else judged.get(bench.control)
+    count = bench.plan.quality_images
+    own, base = bench.images(chosen, count), bench.images((bench.baseline, "main"), count)
+    names = {name for image in own for name in bench.log.scores[image.key]}
+    scores = {name: score(own, base, bench.log.scores, name) for name in ordered(names)}
+    nll, plain = scores.pop(NLL), scores.pop(CONDITIONAL)
+    reference = None if chosen == bench.control else features.get(bench.control)
     return Quality(
-        images=len(scores),
-        nll=mean_interval(list(nll.values())),
-        nll_conditional=mean_interval(list(plain.values())),
-        nll_delta=mean_interval([value - base[prompt] for prompt, value in nll.items()]),
-        frechet_ar=_frechet(reference.features if reference else None, verdict),
-        frechet_real=_frechet(real, verdict),
-        garment=None if verdict is None else _share(verdict.garment),
-        colour=None if verdict is None else _share(verdict.colour),
-        background=None if verdict is None else _share(verdict.background),
+        images=len(own),
+        nll=nll.value,
+        nll_conditional=plain.value,
+        nll_delta=nll.delta,
+        frechet_ar=_frechet(reference, features.get(chosen)),
+        frechet_real=_frechet(real, features.get(chosen)),
+        scores=scores,
     )
 
 
-def _scores(bench: Bench, chosen: ImageSet) -> list[tuple[str, Likelihood]]:
-    keys = bench.keys(chosen, bench.plan.quality_images)
-    return [(key[1], bench.log.likelihoods[key]) for key in keys]
+def score(own: Sequence[Sample], base: Sequence[Sample], scores: Mapping[Key, Scores], name: str) -> Score:
+    """A column of one set, and its differences from another's images of the same prompts.
+
+    Args:
+        own: the images.
+        base: those that they are compared with.
+        scores: of both, by image.
+        name: the column; images without it are left out.
+    """
+    known = column(name)
+    here, there = (
+        by_prompt((image.prompt, found[name]) for image in images if name in (found := scores[image.key]))
+        for images in (own, base)
+    )
+    strata = {image.prompt: f"{image.set}/{image.category}" for image in own}
+    shared = [prompt for prompt in here if prompt in there]
+    return Score(
+        value=stratified_interval(
+            list(here.values()), [strata[prompt] for prompt in here], balanced=known.balanced
+        ),
+        delta=paired_delta(
+            [here[prompt] - there[prompt] for prompt in shared],
+            [strata[prompt] for prompt in shared],
+            known.margin,
+            balanced=known.balanced,
+        ),
+    )
 
 
-def _frechet(reference: Float[Tensor, "M F"] | None, verdict: Judgement | None) -> Frechet | None:
+def _frechet(reference: Float[Tensor, "M F"] | None, features: Float[Tensor, "N F"] | None) -> Frechet | None:
     """Both sets are cut to the smaller one's size, since the distance depends on it."""
-    if reference is None or verdict is None:
+    if reference is None or features is None:
         return None
-    n = min(len(reference), len(verdict.features))
-    return Frechet(value=frechet_distance(reference[:n], verdict.features[:n]), n=n)
-
-
-def _share(right: list[bool]) -> Interval:
-    return proportion(sum(right), len(right))
+    n = min(len(reference), len(features))
+    return Frechet(value=frechet_distance(reference[:n], features[:n]), n=n)

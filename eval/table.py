@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from eval.columns import NLL, Column, column, ordered
+from eval.paired import Delta
 from eval.results import DecoderResult, Frechet, Quality, Results
 from eval.statistics import Interval, Spread
 
@@ -32,30 +34,69 @@ def speed_rows(results: Results) -> tuple[list[str], list[list[str]]]:
 
 def quality_rows(results: Results) -> tuple[list[str], list[list[str]]]:
     """Heading, one row per decoder and the control's; columns that no decoder has are left out."""
-    heading = ["decoder", "law", "NLL", "minus AR (95 %)", "Fréchet to AR", "to real", "garment", "colour"]
-    heading.append("background")
+    margin = column(NLL).margin
+    heading = ["decoder", "law", "NLL", "minus AR (95 %)", "detectable", f"within ±{margin:g}"]
+    heading += ["Fréchet to AR", "to real"]
+    names = score_names(results)
+    heading += [column(name).title for name in names]
     rows = [
-        [decoder.name, law(decoder), *_quality_cells(decoder.quality, decoder.name == results.baseline)]
+        [
+            decoder.name,
+            law(decoder),
+            *_quality_cells(decoder.quality, decoder.name == results.baseline, names),
+        ]
         for decoder in results.decoders
         if decoder.quality
     ]
     if results.control:
-        rows.append([f"{results.baseline}, second seed", "control", *_quality_cells(results.control, False)])
+        cells = _quality_cells(results.control, False, names)
+        rows.append([f"{results.baseline}, second seed", "control", *cells])
     kept = [index for index in range(len(heading)) if any(row[index] != MISSING for row in rows)]
     return [heading[index] for index in kept], [[row[index] for index in kept] for row in rows]
 
 
-def _quality_cells(quality: Quality, baseline: bool) -> list[str]:
+def score_names(results: Results) -> list[str]:
+    """The columns that any decoder has."""
+    return ordered({name for found in results.decoders if found.quality for name in found.quality.scores})
+
+
+def _quality_cells(quality: Quality, baseline: bool, names: Sequence[str]) -> list[str]:
     return [
         f"{quality.nll.value:.3f}",
-        BASELINE if baseline else interval(quality.nll_delta, "{:+.3f}"),
+        *delta_cells(quality.nll_delta, NLL, baseline),
         _frechet(quality.frechet_ar),
         _frechet(quality.frechet_real),
         *(
-            MISSING if share is None else f"{100 * share.value:.0f} %"
-            for share in (quality.garment, quality.colour, quality.background)
+            column(name).text(quality.scores[name].value.value) if name in quality.scores else MISSING
+            for name in names
         ),
     ]
+
+
+def delta_cells(delta: Delta, name: str, baseline: bool) -> list[str]:
+    """The difference with its interval, what could have been seen, and what the test says."""
+    if baseline:
+        return [BASELINE, MISSING, MISSING]
+    known = column(name)
+    seen = MISSING if delta.detectable is None else known.change(delta.detectable, sign=False)
+    return [change(delta, known), seen, verdict(delta)]
+
+
+def change(delta: Interval, known: Column) -> str:
+    """A difference with its interval."""
+    whole = known.change(delta.value)
+    if delta.low is None or delta.high is None:
+        return whole
+    return f"{whole} ({known.change(delta.low)} to {known.change(delta.high)})"
+
+
+def verdict(delta: Delta) -> str:
+    """What an equivalence test and the interval say together."""
+    if delta.low is None or delta.high is None or delta.equivalent is None:
+        return MISSING
+    if delta.equivalent:
+        return "yes"
+    return "differs" if delta.low > 0 or delta.high < 0 else "undecided"
 
 
 def law(decoder: DecoderResult) -> str:
@@ -100,10 +141,24 @@ def notes(results: Results) -> list[str]:
         )
     if results.environment.omp_wait_policy == "PASSIVE" and results.environment.threads > 1:
         lines.append("OMP_WAIT_POLICY=PASSIVE slows several threads down: unset it for true latencies")
+    if results.processes > 1:
+        lines.append(
+            f"{results.processes} processes shared the images: on one machine they slow each other down"
+        )
     if results.control:
         lines.append(
             f"quality: {results.control.images} images a decoder; the control is the baseline again with "
             "another seed, so its distance from the baseline is chance"
+        )
+        lines.append(
+            "detectable: the difference such a run finds in four of five repetitions; within: yes where two "
+            "one-sided tests at 5 % show it, differs where the interval leaves 0 out, else undecided"
+        )
+    if results.ladder:
+        gain = interval(results.ladder.loop_gain, "{:.2f}", unit="x")
+        lines.append(
+            f"ladder: our autoregression is {gain} as fast as {results.ladder.loop}; speed-ups are over "
+            "our autoregression, so this gain is not in them"
         )
     sizes = {d.quality.frechet_real.n for d in results.decoders if d.quality and d.quality.frechet_real}
     if sizes:

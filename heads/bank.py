@@ -1,6 +1,6 @@
 """Banks of predictors, one per offset: the draft heads of SSD, and those of 1-D multi-token prediction."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from backbones.contract import Grid
 from backbones.errors import RowcastError
-from heads.contract import DraftHeads, Lesson
+from heads.contract import Draft, DraftHeads, Lesson
 from heads.correction import Correction, correction_losses
 from heads.loss import check_targets, head_losses
-from heads.offsets import AnyOffset, Offset, horizontal_offsets, raster_offsets, vertical_offsets
+from heads.offsets import AnyOffset, Offset, horizontal_offsets, pairs, raster_offsets, vertical_offsets
 from heads.options import MTPHeads, SSDHeads
 from heads.predictor import Predictor
 
@@ -50,6 +50,16 @@ class PredictorBank(DraftHeads):
     def losses(self, lesson: Lesson) -> dict[str, Float[Tensor, ""]]:
         """Smooth-L1 of every predictor."""
         return {offset.label: loss for offset, loss in head_losses(self, lesson).items()}
+
+    def drafts(self, lesson: Lesson) -> Iterator[Draft]:
+        self.check_targets(lesson.grid)
+        for offset in self.offsets:
+            source, target = (index.to(lesson.states.device) for index in pairs(lesson.grid, offset))
+            yield Draft(
+                label=offset.label,
+                predicted=self(offset, lesson.states[:, source], lesson.embeddings[:, source]),
+                targets=lesson.states[:, target],
+            )
 
     def forward(
         self, offset: AnyOffset, state: Float[Tensor, "*B D"], embedding: Float[Tensor, "*B D"]

@@ -4,7 +4,7 @@ A decoder is written for one kind and knows its class. Training, bundles and rep
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -20,10 +20,10 @@ from backbones.errors import RowcastError
 class Siblings:
     """Other tokens that might have stood at K places of the images, and what would have come of each.
 
-    A place is a raster index whose right neighbour is in the same row; all images share them.
+    A place is a raster index whose right neighbour is in the same row; the branches of an image share them.
     """
 
-    places: Int[Tensor, " K"]
+    places: Int[Tensor, "B K"]
     embeddings: Float[Tensor, "B K D"]
     """Of the other tokens, drawn by the backbone's law without the token that stands there."""
     states: Float[Tensor, "B K D"]
@@ -77,6 +77,16 @@ class Lesson:
             )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """States that heads predict at K places of every image."""
+
+    label: str
+    predicted: Float[Tensor, "B K D"]
+    targets: Float[Tensor, "B K D"]
+    """The true states of the places drafted."""
+
+
 class DraftHeads(nn.Module, ABC):
     """Draft heads of one kind; they hold nothing of the backbone."""
 
@@ -119,6 +129,14 @@ class DraftHeads(nn.Module, ABC):
 
         Raises:
             RowcastError: if there is nothing to learn.
+        """
+
+    @abstractmethod
+    def drafts(self, lesson: Lesson) -> Iterator[Draft]:
+        """What the heads draft from true pairs, label by label, beside what is true there.
+
+        Raises:
+            RowcastError: if there is nothing to draft.
         """
 
     def objective(self, losses: Mapping[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:

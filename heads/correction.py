@@ -66,9 +66,10 @@ def correction_losses(head: Correction, lesson: Lesson) -> dict[str, Float[Tenso
         RowcastError: if the lesson has no siblings.
     """
     siblings = lesson.require_siblings()
-    first, second = lesson.states[:, siblings.places + 1], siblings.states
-    one, other = lesson.embeddings[:, siblings.places], siblings.embeddings
-    before = lesson.states[:, siblings.places]
+    rows = torch.arange(len(siblings.places), device=siblings.places.device)[:, None]
+    first, second = lesson.states[rows, siblings.places + 1], siblings.states
+    one, other = lesson.embeddings[rows, siblings.places], siblings.embeddings
+    before = lesson.states[rows, siblings.places]
     stale, targets = torch.cat([first, second]), torch.cat([second, first])
     corrected = head(stale, torch.cat([before] * 2), torch.cat([one, other]), torch.cat([other, one]))
     corrected, targets = corrected.flatten(0, 1), targets.flatten(0, 1)

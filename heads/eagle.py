@@ -6,7 +6,7 @@ emits the next token of the raster; its own predictions carry it further. The fo
 ours: an untrained drafter returns the state it reads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import ceil, isfinite
 
 import torch
@@ -20,7 +20,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 from backbones.cache import SlotCache
 from backbones.contract import Grid
 from backbones.errors import RowcastError
-from heads.contract import DraftHeads, Lesson
+from heads.contract import Draft, DraftHeads, Lesson
 from heads.loss import law_loss
 from heads.options import EagleHeads
 
@@ -156,6 +156,12 @@ class EagleDrafter(DraftHeads):
         if self.law_weight:
             losses["law"] = law_loss(predicted, targets, lesson)
         return losses
+
+    def drafts(self, lesson: Lesson) -> Iterator[Draft]:
+        """The next token alone: further ones hang on tokens that a tree would draw."""
+        self.check_targets(lesson.grid)
+        predicted = self(lesson.states[:, :-1], lesson.embeddings[:, :-1])
+        yield Draft(label="t+1", predicted=predicted, targets=lesson.states[:, 1:])
 
     def objective(self, losses: Mapping[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
         """The states' loss, and `law_weight` times the laws'."""

@@ -16,7 +16,7 @@ from backbones.check_job import check_copy
 from backbones.registry import load_backbone
 from backbones.report import Report
 from conf.check import FOLDER, choices, typed
-from conf.schema import BackboneJob, DataJob, DecodingJob, EvalJob, TrainJob
+from conf.schema import BackboneJob, CompareJob, DataJob, DecodingJob, EvalJob, ReportJob, TrainJob
 from conf.words import prepare
 from decoding.warp import Warp
 from tests.backbones.checkpoints.families import SUBJECTS
@@ -33,14 +33,18 @@ JOBS = {
     "decoding": DecodingJob,
     "eval": EvalJob,
     "backbones": BackboneJob,
+    "report": ReportJob,
+    "compare": CompareJob,
 }
+BESIDE = {"backbones check": "backbones", "eval report": "report", "eval compare": "compare"}
+"""Commands of two words, and their options."""
 EXAMPLE = "bricks"
 COMMANDS = sorted(
     {
         match[1].strip()
         for text in PAGES.values()
         for match in re.finditer(
-            r"python -m ((?:train|data|decoding|eval|backbones check)\b[^`#\n|&]*)", text
+            r"python -m ((?:train|data|decoding|eval|backbones check)\b(?!\.)[^`#\n|&]*)", text
         )
     }
 )
@@ -56,7 +60,8 @@ def test_there_is_something_to_check():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_accepted(command):
     program, *words = shlex.split(command.replace(f"model={EXAMPLE}", "model=emu3"))
-    words = words[1:] if program == "backbones" else words
+    if words and f"{program} {words[0]}" in BESIDE:
+        program, *words = BESIDE[f"{program} {words[0]}"], *words[1:]
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         typed(compose(program, prepare(words, program, JOBS[program])), JOBS[program])
 

@@ -11,11 +11,13 @@ from backbones.errors import RowcastError
 from conf.check import FOLDER, typed
 from conf.schema import (
     BackboneJob,
+    CompareJob,
     DataJob,
     DecodingJob,
     EvalJob,
     InspectJob,
     PublishJob,
+    ReportJob,
     TrainJob,
     VerifyJob,
 )
@@ -29,6 +31,8 @@ JOBS = {
     "train": ("train", TrainJob),
     "data": ("data", DataJob),
     "decoding": ("decoding", DecodingJob),
+    "eval report": ("report", ReportJob),
+    "eval compare": ("compare", CompareJob),
     "eval": ("eval", EvalJob),
     "backbones check": ("backbones", BackboneJob),
     "checkpoints publish": ("publish", PublishJob),

@@ -39,7 +39,7 @@ def main(job: TrainJob) -> None:
         heads=str(folder / HEADS),
         folder=str(folder / BENCHMARK),
     )
-    _, prompts = check(benchmark)
+    prompts = check(benchmark).prompts
     if job.plan_only:
         print_bill(job)
         return
@@ -47,6 +47,7 @@ def main(job: TrainJob) -> None:
         return
     heading(4, f"benchmark: {benchmark.folder}")
     report = run(benchmark, program="train")
+    assert report is not None, "a whole benchmark, not a part"
     attach_results(benchmark.heads, json.loads(report.with_name("results.json").read_text()))
 
 

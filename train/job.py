@@ -1,9 +1,9 @@
 """The training job: rollouts, training, a bundle. Every phase goes on where an earlier run stopped."""
 
 import logging
-import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from conf.schema import TrainJob
 from data.harvest import check_harvest
 from data.rollout import make_rollouts, rollouts_at_once
 from data.rollouts import RolloutSet
+from data.stream import Stream
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.prompts import read_prompts
@@ -27,11 +28,14 @@ from heads.contract import DraftHeads
 from heads.kinds import build_heads
 from heads.options import parse_heads
 from train import run
-from train.bill.bill import check_fit
+from train.agreement import ElsewhereError
+from train.bill.bill import check_fit, sampling_batch
+from train.cluster import local_rank, process_rank, require_processes
 from train.fit import Parts, fit
-from train.loggers import FILE, last_metrics, require_wandb_key
+from train.learning import IMAGE_ROWS, Learning, conclude
+from train.loggers import FILE, last_metrics, require_tensorboard, require_wandb_key
 from train.saving import read_heads
-from train.strategy import process_rank
+from train.source import STREAM, open_stream
 
 PHASES = 4
 PAINTERS = {"ssd": ("ssd", "ssd_r0"), "mtp": ("mtp_strict", "mtp"), "eagle": ("eagle",)}
@@ -54,11 +58,15 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
     """
     _quieten()
     folder = Path(job.folder)
+    require_processes(job.trainer.devices, job.trainer.nodes)
     if process_rank() != 0:
-        fit(job, _parts(job), RolloutSet(job.rollouts.folder, job.rollouts.images))
+        with suppress(ElsewhereError):  # rank 0 tells it
+            parts = _parts(job)
+            fit(job, parts, _rollouts(job, parts))
         return None
     run.require_apart(folder, Path(job.rollouts.folder))
     require_wandb_key(job.wandb.mode)
+    require_tensorboard(job.tensorboard)
     with run.occupied(folder):
         run.resume_point(folder, job.resume)  # refused here rather than after hours of sampling
         check_fit(job)
@@ -76,8 +84,23 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
         heading(2, f"training: {job.trainer.steps} steps in {folder}")
         _print_parameters(parts)
         last = fit(job, parts, rollouts)
+        print(_learning(folder, len(rollouts)).conclusion)
         heading(3, f"bundle: {folder / run.HEADS}")
         return _write_bundle(job, parts, last)
+
+
+def prepare(job: TrainJob) -> tuple[Parts, RolloutSet | Stream]:
+    """What a run is made of, and its images; for measuring, where a run's folder is not entered."""
+    _quieten()
+    parts = _parts(job)
+    return parts, _rollouts(job, parts)
+
+
+def _learning(folder: Path, rollouts: int) -> Learning:
+    try:
+        return conclude(folder, rollouts)
+    except OSError as error:
+        raise run.unwritable(folder, error) from error
 
 
 def heading(number: int, title: str) -> None:
@@ -96,7 +119,7 @@ def _quieten() -> None:
 def _parts(job: TrainJob) -> Parts:
     """Loads the backbone and makes new heads; every option that needs the backbone is checked here."""
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(local_rank())
     backbone = load_backbone(**asdict(job.model))
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
     given = job.rollouts.prompts
@@ -122,31 +145,43 @@ def _painter(name: str, bank: DraftHeads) -> Method:
     return build_method(options.pop("name"), options, bank)
 
 
-def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet:
-    """Makes what is missing, and proves that all of it can be trained on."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        # Started by torchrun: the others would wait on a collective while one process samples for hours.
-        rollouts = RolloutSet(job.rollouts.folder, job.rollouts.images)
-    else:
-        options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
-        options["batch"] = rollouts_at_once(parts.backbone, parts.sampling, parts.prompts, options["batch"])
-        rollouts = make_rollouts(parts.backbone, parts.prompts, sampling=parts.sampling, **options)
+def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
+    """Makes what is missing, and proves that all of it can be trained on; of a stream, the first few images.
+
+    Every process comes here: those that torchrun has started sample together, and wait for each other by
+    looking at the folder, since a collective would time out. Each verifies the whole set for itself, so that
+    none is away in training while another finds damage and the set is made whole again.
+    """
+    options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
+    options["batch"] = sampling_batch(job, parts.backbone)
+    streams = job.data.mode == STREAM
+    if streams:
+        options["images"] = min(CHECKED_IMAGES, job.rollouts.images)
+    rollouts = make_rollouts(
+        parts.backbone, parts.prompts, sampling=parts.sampling, on_damage=job.data.on_damage, **options
+    )
     rollouts.verify()
+    source: RolloutSet | Stream = rollouts
+    if streams:
+        source = open_stream(job, parts.backbone, parts.sampling, parts.prompts, options["batch"])
+    rollouts.verify()
+    if process_rank() != 0:
+        return source
     images = [rollouts[i] for i in range(min(CHECKED_IMAGES, len(rollouts)))]
     check = check_harvest(parts.backbone, images, guided=parts.sampling.guidance != 1)
     print(f"{len(rollouts)} images verified; their states give the live logits within {check.error:.1e}")
-    return rollouts
+    return source
 
 
-def _contract(job: TrainJob, rollouts: RolloutSet) -> dict[str, Any]:
+def _contract(job: TrainJob, rollouts: RolloutSet | Stream) -> dict[str, Any]:
     """What the final weights depend on."""
     made = asdict(rollouts.contract)
     trainer = asdict(job.trainer)
-    for name in ("validate_every", "validation_images", "save_every", "zero_stage"):
+    free = ("validate_every", "validation_images", "save_every")
+    # A checkpoint knows of no strategy, and the loader goes on with the same images on any number of devices.
+    free += ("strategy", "zero_stage", "devices", "nodes", "accumulate")
+    for name in free:
         trainer.pop(name)
-    if job.trainer.strategy != "deepspeed":
-        # One file format, and the loader goes on with the same images on any number of devices.
-        trainer |= {"strategy": "auto or ddp", "devices": "any"}
     return run.flat(
         {
             "model": {"name": made["backbone"], "fingerprint": made["fingerprint"]},
@@ -174,7 +209,12 @@ def _dtype(dtype: torch.dtype) -> str:
 
 def _figures(metrics: Mapping[str, float]) -> dict[str, float]:
     """What a metrics file says of the heads, without the bookkeeping of training."""
-    return {name: value for name, value in metrics.items() if name == "loss" or "/" in name}
+    others = ("time/", IMAGE_ROWS)
+    return {
+        name: value
+        for name, value in metrics.items()
+        if name == "loss" or ("/" in name and not name.startswith(others))
+    }
 
 
 def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Where figures go: always `metrics.csv` in the run's folder, and wandb unless it is disabled."""
+"""Where figures go: `metrics.csv` in the run's folder, wandb unless disabled, TensorBoard if installed."""
 
 import csv
 import io
@@ -6,17 +6,22 @@ import netrc
 import os
 from argparse import Namespace
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.loggers import Logger, WandbLogger
+import numpy as np
+from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
+from PIL import Image
 
 from backbones.durable import write_durably
 from backbones.errors import RowcastError
 
 FILE = "metrics.csv"
 HEADER = ("step", "name", "value")
+TENSORBOARD = "tensorboard"
+"""Folder of its files."""
 WANDB_HOST = "api.wandb.ai"
 WANDB_SECONDS = 30
 """How long to wait for wandb to answer at the start."""
@@ -112,6 +117,45 @@ def wandb_logger(mode: str, project: str, folder: Path, options: Mapping[str, An
             "wandb.project, or set wandb.mode=offline"
         ) from error
     return WandbLogger(experiment=session)
+
+
+def tensorboard_logger(wanted: str, folder: Path, step: int | None) -> TensorBoardLogger | None:
+    """The TensorBoard logger of a run, in its folder, or none.
+
+    Args:
+        wanted: `auto` (if the package is installed), `true` or `false`.
+        folder: the run's folder.
+        step: of the checkpoint that the run goes on from, none for a new run; what came after it is hidden.
+
+    Raises:
+        RowcastError: if it is wanted and not installed.
+    """
+    require_tensorboard(wanted)
+    if wanted == "false" or find_spec(TENSORBOARD) is None:
+        return None
+    purge: dict[str, Any] = {} if step is None else {"purge_step": step + 1}
+    return TensorBoardLogger(folder, name=TENSORBOARD, version="", **purge)
+
+
+def require_tensorboard(wanted: str) -> None:
+    """Finds out before any work whether TensorBoard is there.
+
+    Raises:
+        RowcastError: if it is wanted and not installed.
+    """
+    if wanted == "true" and find_spec(TENSORBOARD) is None:
+        raise RowcastError(
+            "expected the package tensorboard with tensorboard=true, found none: "
+            "run `pip install tensorboard`, or set tensorboard=auto"
+        )
+
+
+def log_picture(logger: Logger, name: str, path: Path, step: int) -> None:
+    """Hands a picture to a logger that shows pictures."""
+    if isinstance(logger, WandbLogger):
+        logger.log_image(name, [str(path)], step=step)
+    elif isinstance(logger, TensorBoardLogger):
+        logger.experiment.add_image(name, np.asarray(Image.open(path)), step, dataformats="HWC")
 
 
 def require_wandb_key(mode: str) -> None:

@@ -2,7 +2,7 @@
 
 config.yaml      every option of the last session
 contract.json    what the weights depend on; a run only goes on under the same
-metrics.csv      checkpoints/   validation/   heads/   benchmark/   wandb/
+metrics.csv      learning.json   checkpoints/   validation/   heads/   benchmark/   wandb/   tensorboard/
 """
 
 import json
@@ -13,7 +13,8 @@ from typing import Any
 
 from backbones.durable import only_writer, write_durably
 from backbones.errors import RowcastError
-from train.loggers import FILE
+from train.learning import LEARNING
+from train.loggers import FILE, TENSORBOARD
 from train.saving import check_readable, checkpoints, step_of
 
 AUTO, ANEW = "auto", "false"
@@ -24,7 +25,7 @@ CONTRACT = "contract.json"
 CONFIG = "config.yaml"
 HEADS = "heads"
 VALIDATION = "validation"
-ENTRIES = (CHECKPOINTS, CONFIG, FILE, VALIDATION, HEADS, BENCHMARK, "wandb", CONTRACT)
+ENTRIES = (CHECKPOINTS, CONFIG, FILE, VALIDATION, HEADS, LEARNING, BENCHMARK, "wandb", TENSORBOARD, CONTRACT)
 """All that a run keeps in its folder; what else is there is somebody else's."""
 
 

@@ -1,31 +1,33 @@
-"""Checkpoints: whole or absent whenever the process is killed, the last two kept, read with every strategy.
+"""Checkpoints: whole or absent whenever the process is killed, the last two kept, alike for every strategy.
 
-A checkpoint is a file, or a folder where DeepSpeed wrote it, named `step-000100.ckpt`. It is written under
-another name, synced and renamed.
+A checkpoint is one file, `step-000100.ckpt`, that torch reads without running code from it. Its parts:
+
+state_dict          the weights, fp32, by name
+optimizer_states    the moments, by the names of their parameters, and the learning rates
+lr_schedulers       how far the schedule is
+loops               how far the run is; in it the loader's position, counted in samples of all processes
+images_a_step       of the processes that wrote it
 """
 
-import os
 import re
-import shutil
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout, suppress
-from io import StringIO
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 import torch
-from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from backbones.durable import sync
+from backbones.durable import rename_durably, sync
 from backbones.errors import RowcastError
+from train.steps import step_ended
 
 KEPT = 2
 UNFINISHED = "unfinished.ckpt"
-PARTS = {"state_dict", "optimizer_states", "lr_schedulers", "loops"}
-"""What resuming takes from a checkpoint that is one file."""
+IMAGES_A_STEP = "images_a_step"
+PARTS = {"state_dict", "optimizer_states", "lr_schedulers", "loops", IMAGES_A_STEP}
 _NAME = re.compile(r"step-(\d{6,})\.ckpt")
 
 
@@ -60,14 +62,13 @@ def read_heads(path: Path) -> dict[str, Tensor]:
     Raises:
         RowcastError: if the checkpoint cannot be read.
     """
-    if path.is_dir():
-        from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+    weights = bank_weights(load(path)["state_dict"])
+    return {name: weight.contiguous().clone() for name, weight in weights.items()}
 
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # its progress is nobody's business
-            weights = dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag="checkpoint") or {})
-    else:
-        weights = _load(path)["state_dict"]
-    return {name.removeprefix("bank."): weight.contiguous().clone() for name, weight in weights.items()}
+
+def bank_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a training module by their names in its bank."""
+    return {name.removeprefix("bank."): weight for name, weight in weights.items()}
 
 
 def check_readable(path: Path) -> None:
@@ -77,14 +78,12 @@ def check_readable(path: Path) -> None:
         RowcastError: if it cannot.
     """
     try:
-        for file in path.rglob("*.pt") if path.is_dir() else [path]:
-            with ZipFile(file) as archive:  # torch stores checksums and never looks at them
-                if altered := archive.testzip():
-                    raise ValueError(f"altered bytes in {altered}")
+        with ZipFile(path) as archive:  # torch stores checksums and never looks at them
+            if altered := archive.testzip():
+                raise ValueError(f"altered bytes in {altered}")
     except Exception as error:  # zipfile raises half a dozen kinds for a damaged file
         raise _damaged(path, str(error)) from error
-    if path.is_file():
-        _load(path)
+    load(path)
 
 
 def check_fits(path: Path, bank: Mapping[str, Tensor]) -> None:
@@ -97,7 +96,7 @@ def check_fits(path: Path, bank: Mapping[str, Tensor]) -> None:
     Raises:
         RowcastError: if it holds something else, or heads of other shapes.
     """
-    if path.is_file() and not (isinstance(found := _load(path), dict) and set(found) >= PARTS):
+    if not (isinstance(found := load(path), dict) and set(found) >= PARTS):
         raise _damaged(path, f"no {' or '.join(sorted(PARTS))} in it")
     wanted = {name: list(weight.shape) for name, weight in bank.items()}
     heads = {name: list(weight.shape) for name, weight in read_heads(path).items()}
@@ -106,7 +105,12 @@ def check_fits(path: Path, bank: Mapping[str, Tensor]) -> None:
             raise _damaged(path, f"{heads.get(name)} in place of {wanted.get(name)} at {name}")
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> dict[str, Any]:
+    """The parts of a checkpoint; its tensors are views of the file.
+
+    Raises:
+        RowcastError: if it cannot be read.
+    """
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # torch raises half a dozen kinds for a damaged file
@@ -121,14 +125,51 @@ def _damaged(path: Path, found: str) -> RowcastError:
     )
 
 
-class PlainCheckpointIO(TorchCheckpointIO):
-    """Writes where it is told to; Lightning's own goes through the system's folder for temporary files."""
+def save(checkpoint: Mapping[str, Any], path: Path) -> None:
+    """Writes a checkpoint under another name, then gives it its own; a kill leaves it whole or unnamed.
 
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
-    ) -> None:
-        with Path(path).open("wb") as file:
-            torch.save(checkpoint, file)
+    Raises:
+        RowcastError: if a weight is not finite, or the disk refuses; earlier checkpoints are untouched.
+    """
+    _require_finite(checkpoint)
+    temporary = path.with_name(UNFINISHED)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(checkpoint, temporary)
+        publish(temporary, path)
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "inline_container" not in str(error):
+            raise
+        with suppress(OSError):  # half a checkpoint would keep a full disk full
+            temporary.unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or "no space, or a disk that refuses to write"
+        raise RowcastError(
+            f"expected to write a checkpoint to {path.parent}, found: {reason}; "
+            "earlier ones are kept: free or permit the space and run the same command again"
+        ) from error
+
+
+def write(checkpoint: Mapping[str, Any], path: Path) -> None:
+    """Torch's format; its own function for paths reports a full disk less clearly."""
+    with path.open("wb") as file:
+        torch.save(checkpoint, file)
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Gives a complete checkpoint its name; a power cut leaves it whole or unnamed."""
+    sync(temporary)
+    rename_durably(temporary, target)
+
+
+def _require_finite(checkpoint: Mapping[str, Any]) -> None:
+    """A gradient that overflowed shows in the weights first, and must not reach a checkpoint."""
+    for name, weight in checkpoint["state_dict"].items():
+        if not weight.isfinite().all():
+            raise RowcastError(
+                f"expected finite weights, found NaN or infinity in {name} at step "
+                f"{checkpoint['global_step']}; the last checkpoint is kept: lower trainer.learning_rate and "
+                "run again with resume=false"
+            )
 
 
 class CheckpointKeeper(Callback):
@@ -137,11 +178,13 @@ class CheckpointKeeper(Callback):
     Args:
         folder: Where checkpoints go.
         every: Steps between them.
+        images: In a step, of all processes; noted in the checkpoint.
     """
 
-    def __init__(self, folder: Path, every: int) -> None:
+    def __init__(self, folder: Path, every: int, images: int) -> None:
         self._folder = folder
         self._every = every
+        self._images = images
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.ckpt_path is None:
@@ -150,59 +193,18 @@ class CheckpointKeeper(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps:
+        due = trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps
+        if due and step_ended(trainer, batch_idx):
             self._save(trainer)
 
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        checkpoint[IMAGES_A_STEP] = self._images
+
     def _save(self, trainer: Trainer) -> None:
-        target = self._folder / checkpoint_name(trainer.global_step)
-        if target.exists():
-            return
-        self._require_finite(trainer)
-        temporary = self._folder / UNFINISHED
-        try:
-            if trainer.is_global_zero:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                _remove(temporary)
-            trainer.strategy.barrier()
-            trainer.save_checkpoint(temporary)
-            if trainer.is_global_zero:
-                publish(temporary, target)
-                for old in checkpoints(self._folder)[:-KEPT]:
-                    _remove(old)
-        except (OSError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "inline_container" not in str(error):
-                raise
-            with suppress(OSError):  # half a checkpoint would keep a full disk full
-                _remove(temporary)
-            reason = getattr(error, "strerror", None) or "no space, or a disk that refuses to write"
-            raise RowcastError(
-                f"expected to write a checkpoint to {self._folder}, found: {reason}; "
-                "earlier ones are kept: free or permit the space and run the same command again"
-            ) from error
-        trainer.strategy.barrier()
-
-    def _require_finite(self, trainer: Trainer) -> None:
-        """A gradient that overflowed shows in the weights first, and must not reach a checkpoint."""
-        for name, weight in trainer.lightning_module.named_parameters():
-            if not weight.isfinite().all():
-                raise RowcastError(
-                    f"expected finite weights, found NaN or infinity in {name} at step "
-                    f"{trainer.global_step}; the last checkpoint is kept: lower trainer.learning_rate and "
-                    "run again with resume=false"
-                )
-
-
-def publish(temporary: Path, target: Path) -> None:
-    """Gives a complete checkpoint its name; a power cut leaves it whole or unnamed."""
-    files = [path for path in temporary.rglob("*") if path.is_file()] if temporary.is_dir() else [temporary]
-    for path in files:
-        sync(path)
-    temporary.rename(target)
-    sync(target.parent)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        # By way of the strategy, which gathers the state and calls `save`.
+        trainer.save_checkpoint(self._folder / checkpoint_name(trainer.global_step))
+        if trainer.is_global_zero:
+            for old in checkpoints(self._folder)[:-KEPT]:
+                old.unlink()

@@ -1,21 +1,24 @@
 """Validation: paints fixed prompts with the decoders that ship, and measures what training is for.
 
 A loss says little about acceptance, so heads are judged by decoding with them: in process, with the same
-engine, prompts and seeds each time. Randomness has its own streams; training's is not touched.
+engine, prompts and seeds each time. They are also judged on held-out images and on some that they are trained
+on, which tells whether data is the limit (`train/learning.py`). Randomness has its own streams; training's is
+not touched.
 """
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import safetensors.torch
 import torch
 from jaxtyping import Int, UInt8
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.loggers import WandbLogger
 from PIL import Image
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -23,11 +26,20 @@ from tqdm import tqdm
 
 from backbones.contract import Backbone, Sampling
 from backbones.durable import write_durably
+from data.reading import Reads
+from data.shards import Rollout
 from decoding.engine import generate
 from decoding.generation import Generation, Trace
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.noise import Noise
+from heads.contract import DraftHeads, Lesson
+from train.agreement import agreed
+from train.held_out import judge
+from train.learning import EPOCHS, HELD_OUT, IMAGES, SEEN, image_row
+from train.loggers import MetricsFile, log_picture
+from train.module import HeadTraining
+from train.steps import WholeRun, step_ended
 
 BASELINE = "ar.safetensors"
 PIXELS = 64
@@ -37,7 +49,7 @@ PIXELS = 64
 class Validation(Callback):
     """Paints at the first step (untrained heads: the reference), every so often and at the last.
 
-    Rank 0 paints while the others wait at their next gradient, which a few images keep short.
+    Rank 0 paints while the others wait, which a few images keep short.
 
     Args:
         backbone: The frozen generator.
@@ -47,6 +59,11 @@ class Validation(Callback):
         seed: Of the paintings.
         folder: Where strips go: a row of plain sampling, then a row a decoder.
         every: Steps between paintings.
+        refresh: Gives the methods' heads the weights of now; called in every process.
+        bank: The methods' heads.
+        reads: What gives the backbone's states of an image.
+        rollouts: How many images are trained on.
+        seen: Some of them, as many as are painted; none if they cannot be had beforehand.
     """
 
     def __init__(
@@ -59,28 +76,49 @@ class Validation(Callback):
         seed: int,
         folder: Path,
         every: int,
+        refresh: Callable[[], None],
+        bank: DraftHeads,
+        reads: Reads,
+        rollouts: int,
+        seen: Sequence[Rollout],
     ) -> None:
         self._backbone = backbone
         self._methods = methods
         self._prompts = list(prompts)
+        self._samples = [self._prompts[:i].count(prompt) for i, prompt in enumerate(self._prompts)]
         self._sampling = sampling
         self._seed = seed
         self._folder = folder
         self._every = every
+        self._refresh = refresh
+        self._bank = bank
+        self._reads = reads
+        self._rollouts = rollouts
+        self._seen = seen
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.ckpt_path is None:
-            self._paint(trainer)
+            self._validate(trainer)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps:
-            self._paint(trainer)
+        due = trainer.global_step % self._every == 0 or trainer.global_step == trainer.max_steps
+        if due and step_ended(trainer, batch_idx):
+            self._validate(trainer)
+
+    def _validate(self, trainer: Trainer) -> None:
+        module = trainer.lightning_module
+        assert isinstance(module, HeadTraining)
+        module.clock.lap("other")
+        self._refresh()
+        with agreed():
+            if trainer.is_global_zero:
+                self._paint(trainer)
+                self._judge(trainer, module)
+        module.clock.lap("validation")
 
     def _paint(self, trainer: Trainer) -> None:
-        if not trainer.is_global_zero:
-            return
         step = trainer.global_step
         rows, metrics, report = [self._baseline()], {}, ""
         for name, method in self._methods.items():
@@ -91,9 +129,42 @@ class Validation(Callback):
         path = self._strip(rows, step)
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step)
-            if isinstance(logger, WandbLogger) and path is not None:
-                logger.log_image("validation", [str(path)], step=step)
+            if path is not None:
+                log_picture(logger, "validation", path, step)
         tqdm.write(f"  step {step:>5}  {report}  {path or '(no pictures: model.pixels is not given)'}")
+
+    def _judge(self, trainer: Trainer, module: HeadTraining) -> None:
+        """Held-out images, and as many of those that are trained on."""
+        place = cast(WholeRun, trainer.train_dataloader).state_dict()  # of all processes, this step included
+        done = place["epoch"] * self._rollouts + place["seen"]
+        values: dict[str, float] = {IMAGES: float(done), EPOCHS: done / self._rollouts}
+        single: dict[str, float] = {}
+        for name, images in {HELD_OUT: self._held_out(), SEEN: self._seen}.items():
+            if images:
+                judged = judge(self._bank, partial(self._lesson, module), images, self._sampling)
+                values |= {f"{name}/{figure}": value for figure, value in judged.means().items()}
+                accepted = judged.mean_accepted().tolist()
+                single |= {image_row(name, i): share for i, share in enumerate(accepted)}
+        for logger in trainer.loggers:
+            every = values | single if isinstance(logger, MetricsFile) else values
+            logger.log_metrics(every, trainer.global_step)
+
+    def _lesson(self, module: HeadTraining, rollout: Rollout) -> Lesson:
+        with torch.no_grad():
+            return module.lesson([rollout], [self._reads(rollout, 0)], self._seed)
+
+    def _held_out(self) -> list[Rollout]:
+        tokens = self._baseline().cpu()
+        return [
+            Rollout(
+                key=f"held-out-{i}",
+                prompt=prompt,
+                tokens=tokens[i],
+                seed=self._seed,
+                sample=self._samples[i],
+            )
+            for i, prompt in enumerate(self._prompts)
+        ]
 
     def _strip(self, rows: Sequence[Int[Tensor, "N P"]], step: int) -> Path | None:
         """Writes the pictures, where the backbone has what turns tokens into pixels."""
@@ -122,10 +193,11 @@ class Validation(Callback):
 
     def _generate(self, method: Method) -> tuple[Generation, float]:
         """The paintings of all prompts, and the forwards an image took; painted singly if they must be."""
-        prompts, done = self._prompts, []
-        for batch in [prompts] if method.lockstep else [[prompt] for prompt in prompts]:
-            noise = Noise(self._seed, batch, [0] * len(batch))
-            done.append(generate(self._backbone, batch, method, noise, self._sampling))
+        done, images = [], list(zip(self._prompts, self._samples, strict=True))
+        for batch in [images] if method.lockstep else [[image] for image in images]:
+            prompts, samples = (list(part) for part in zip(*batch, strict=True))
+            noise = Noise(self._seed, prompts, samples)
+            done.append(generate(self._backbone, prompts, method, noise, self._sampling))
         rounds = [round_ for painted in done for round_ in painted.trace.rounds]
         tokens = torch.cat([painted.tokens for painted in done])
         forwards = sum(painted.trace.forwards for painted in done) / len(done)
@@ -133,12 +205,29 @@ class Validation(Callback):
 
 
 def figures(name: str, trace: Trace) -> dict[str, float]:
-    """What a validation logs of one decoder's rounds."""
-    accepted = {
-        f"{name}/accepted/{label}": kept / examined for label, (kept, examined) in trace.acceptance().items()
-    }
-    changed = {f"{name}/changed/round_{i + 1}": part for i, part in enumerate(trace.changed_fraction())}
-    return {**accepted, **changed}
+    """What a validation logs of one decoder's rounds.
+
+    `accepted` and `changed` of fresh drafts, by what drafted them and in all: a draft that was not accepted
+    was drawn anew, and may have come out the same. Then the changed part of the places that a round judged.
+    """
+    accepted, changed = trace.acceptance(), _changed_drafts(trace)
+    values = {f"{name}/accepted/{label}": kept / examined for label, (kept, examined) in accepted.items()}
+    values |= {f"{name}/changed/{label}": count / accepted[label][1] for label, count in changed.items()}
+    if examined := sum(count for _, count in accepted.values()):
+        values[f"{name}/accepted"] = sum(kept for kept, _ in accepted.values()) / examined
+        values[f"{name}/changed"] = sum(changed.values()) / examined
+    rounds = {f"{name}/changed/round_{i + 1}": part for i, part in enumerate(trace.changed_fraction())}
+    return {**values, **rounds}
+
+
+def _changed_drafts(trace: Trace) -> dict[str, int]:
+    """Changed fresh drafts by offset label."""
+    counts: dict[str, int] = defaultdict(int)
+    for round_ in trace.rounds:
+        if round_.index == 0:
+            for label, changed in zip(round_.offsets, round_.changed.sum(0).tolist(), strict=True):
+                counts[label] += changed
+    return counts
 
 
 def summary(name: str, trace: Trace, forwards: float) -> str:

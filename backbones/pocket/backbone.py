@@ -9,7 +9,8 @@ from torch import Tensor
 from transformers import JanusForConditionalGeneration, PreTrainedTokenizerBase
 
 from backbones.contract import Sampling
-from backbones.janus import Janus, check_size, generated, read
+from backbones.janus import Janus, check_size, generated, library_loop, read
+from backbones.janus_loop import LibraryLoop
 from backbones.janus_prompt import PromptFormat
 from backbones.pocket.architecture import BOI, BOS, PAD, configuration, text_tokenizer
 from backbones.pocket.photographs import all_captions
@@ -58,6 +59,15 @@ def greedy_reference(source: Source, prompt: str, count: int, device: torch.devi
     return generated(
         source, place, prompt, count=count, device=device, sampling=SAMPLING, prompt_format=PocketFormat
     )
+
+
+def reference_loop(source: Source, sampling: Sampling, device: torch.device) -> LibraryLoop:
+    """As Janus's: transformers' own `generate`, for the ladder of a benchmark.
+
+    Raises:
+        RowcastError: as `load`.
+    """
+    return library_loop(source, source.path or str(WEIGHTS), sampling, device, PocketFormat)
 
 
 def random(source: Source) -> Janus:

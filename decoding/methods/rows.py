@@ -142,7 +142,10 @@ def rows_of(session: Session) -> Rows:
 
 def finished(session: Session) -> bool:
     """Whether all tokens are final, which the session is told then."""
-    if min(rows_of(session).counts) < session.grid.cols:
+    cols, counts = session.grid.cols, rows_of(session).counts
+    for row, count in enumerate(counts):
+        session.note_final(range(row * cols, row * cols + count))
+    if min(counts) < cols:
         return False
     size = session.grid.size
     session.cached, session.committed, session.end = size - 1, size, size

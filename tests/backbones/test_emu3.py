@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import Emu3ForConditionalGeneration
 
 from backbones import emu3
+from backbones.contract import Sampling
 from backbones.emu3 import Emu3, published_config, sizes
 from backbones.emu3_prompt import AVOIDED, SPECIAL, visual_token
 from backbones.emu3_prompt import FIRST_CODE as PUBLISHED_FIRST_CODE
@@ -124,6 +125,9 @@ def test_greedy_equals_generate(backbone: Emu3, model: Emu3ForConditionalGenerat
     for count in (1, COLS + 1, ROWS * COLS):
         reference = emu3.greedy_reference(source, "a red cube", count, torch.device("cpu"))
         assert torch.equal(reference, expected[:count])
+    drawn = emu3.reference_loop(source, Sampling(guidance=3.0), torch.device("cpu"))("a red cube", 1)
+    assert drawn.shape == expected.shape
+    assert not torch.equal(drawn, expected)
     pixels = model.decode_image_tokens(image_tokens=sequence, height=ROWS, width=COLS)
     assert (to_bytes(pixels) - backbone.decode(painted[None])).abs().max() <= 0.5 + 1e-3
 

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import JanusForConditionalGeneration
 
 from backbones import janus
+from backbones.contract import Sampling
 from backbones.errors import RowcastError
 from backbones.janus import Janus
 from backbones.registry import load_backbone
@@ -107,6 +108,11 @@ def test_greedy_equals_generate(backbone: Janus, folder: Path) -> None:
     for count in (1, 5, 16):
         reference = janus.greedy_reference(source, "a red cube", count, torch.device("cpu"))
         assert torch.equal(reference, expected[0, :count])
+    loop = janus.reference_loop(source, Sampling(guidance=5.0, temperature=0.0), torch.device("cpu"))
+    assert torch.equal(loop("a red cube", 0), expected[0])
+    drawn = janus.reference_loop(source, Sampling(guidance=5.0), torch.device("cpu"))
+    assert torch.equal(drawn("a red cube", 1), drawn("a red cube", 1))
+    assert not torch.equal(drawn("a red cube", 1), drawn("a red cube", 2))
     pixels = model.decode_image_tokens(expected).permute(0, 3, 1, 2)
     assert ((pixels.clamp(-1, 1) + 1) * 127.5 - backbone.decode(painted[None])).abs().max() <= 0.5 + 1e-3
 

@@ -106,3 +106,22 @@ def test_errors_say_what_to_do() -> None:
     for bad in (-1, 11):
         with pytest.raises(RowcastError, match=r"expected image codes 0 to 10, found .*another backbone"):
             backbone.decode(tokens.clone().index_fill_(1, torch.tensor([3]), bad))
+
+
+def test_a_twin_has_the_weights_and_a_session_of_its_own():
+    backbone = tiny_backbone()
+    twin = backbone.twin()
+    one, other = backbone.encode(["a bag"]), backbone.encode(["a longer prompt"])
+    alone = [
+        torch.cat([trunk.begin(prompt).logits, trunk.forward(torch.tensor([[3]])).logits])
+        for trunk, prompt in ((tiny_backbone(), one), (tiny_backbone(), other))
+    ]
+    mixed = [[backbone.begin(one).logits], [twin.begin(other).logits]]
+    mixed[0].append(backbone.forward(torch.tensor([[3]])).logits)
+    mixed[1].append(twin.forward(torch.tensor([[3]])).logits)
+    assert all(torch.equal(torch.cat(part), whole) for part, whole in zip(mixed, alone, strict=True))
+    twin.close()
+    with pytest.raises(RowcastError, match="expected an open session, found none"):
+        twin.forward(torch.tensor([[3]]))
+    assert backbone.length == 1
+    assert twin.fingerprint == backbone.fingerprint

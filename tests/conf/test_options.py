@@ -150,7 +150,7 @@ MISTAKES = {
         "train",
         "rollouts.images=3000000000",
     ): "option rollouts.images: expected 1 to 1000000, found 3000000000",
-    ("train", "trainer.strategy=fsdp"): "expected one of auto, ddp, deepspeed, found 'fsdp'",
+    ("train", "trainer.strategy=fsdp"): "expected one of auto, ddp, deepspeed, fsdp2, found 'fsdp'",
     (
         "train",
         "sampling.top_p=1.5",

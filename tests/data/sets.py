@@ -6,7 +6,9 @@ import torch
 
 from backbones.contract import Grid, Sampling
 from data.contract import Contract, write_contract
+from data.manifest import Entry, read_manifest
 from data.shards import Rollout, image_key, pack, publish
+from data.storage import open_storage
 
 GRID = Grid(rows=3, cols=4)
 SAMPLING = Sampling(guidance=2.0, top_k=5)
@@ -23,19 +25,30 @@ def rollout(image: int, prompt: str = "a red sneaker on blue") -> Rollout:
     )
 
 
-def write_set(folder: Path, images: int = 12, shard_images: int = 5) -> Path:
-    """A folder with the shards of `images` images."""
-    folder.mkdir(parents=True)
+def write_set(folder: Path | str, images: int = 12, shard_images: int = 5) -> Path | str:
+    """A folder or URL with the shards of `images` images."""
+    storage = open_storage(folder)
     contract = Contract(
         backbone="tiny", fingerprint="f00", grid=GRID, codes=11, sampling=SAMPLING, seed=7, prompts="0"
     )
-    write_contract(folder, contract)
+    write_contract(storage, contract)
     for first in range(0, images, shard_images):
         rollouts = [rollout(image) for image in range(first, min(first + shard_images, images))]
-        publish(folder, *pack(rollouts, first, grid=GRID, sampling=SAMPLING))
+        publish(storage, *pack(rollouts, first, grid=GRID, sampling=SAMPLING))
     return folder
 
 
-def shards(folder: Path) -> dict[str, bytes]:
+def entries(folder: Path | str) -> list[Entry]:
+    """What is known of the shards of a set."""
+    return read_manifest(open_storage(folder))
+
+
+def shards(folder: Path | str) -> dict[str, bytes]:
     """The shards of a set, by name."""
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.tar"))}
+    return {name: content for name, content in files(folder).items() if name.endswith(".tar")}
+
+
+def files(folder: Path | str) -> dict[str, bytes]:
+    """All of a set, by name."""
+    storage = open_storage(folder)
+    return storage.read_all(sorted(storage.sizes()))

@@ -1,21 +1,23 @@
 """Rollouts: each image is its own, growth leaves old shards alone, and a folder never mixes two contracts."""
 
-import fcntl
+import json
 import resource
+import socket
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from backbones.errors import RowcastError
-from data.manifest import read_manifest
 from data.rollout import make_rollouts
 from data.rollouts import RolloutSet
 from decoding.engine import generate
 from decoding.methods import build_method
 from decoding.noise import Noise
 from tests.backbones.tiny import tiny_backbone
-from tests.data.sets import shards
+from tests.data.sets import entries, files, shards
 
 pytestmark = pytest.mark.unit
 
@@ -27,10 +29,6 @@ def make(folder, images=5, backbone=None, prompts=PROMPTS, **options) -> Rollout
     return make_rollouts(
         backbone, prompts, folder, **{"images": images, "batch": 2, "shard_images": 3, "seed": 1} | options
     )
-
-
-def files(folder) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +55,10 @@ def test_batch_and_shards_do_not_change_images(whole, tmp_path):
 
 
 def test_a_complete_set_is_only_opened(whole):
-    before = {path: path.stat().st_mtime_ns for path in whole.folder.iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in Path(whole.folder).iterdir()}
     again = make(whole.folder)
     assert len(again) == 5
-    assert {path: path.stat().st_mtime_ns for path in whole.folder.iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for path in Path(whole.folder).iterdir()} == before
 
 
 def test_growth_only_adds_shards(whole, tmp_path):
@@ -68,7 +66,7 @@ def test_growth_only_adds_shards(whole, tmp_path):
     small = shards(tmp_path)
     grown = make(tmp_path, images=5)
     assert {name: shards(tmp_path)[name] for name in small} == small
-    assert [(entry.first, entry.samples) for entry in read_manifest(tmp_path)] == [(0, 2), (2, 1), (3, 2)]
+    assert [(entry.first, entry.samples) for entry in entries(tmp_path)] == [(0, 2), (2, 1), (3, 2)]
     assert [rollout.tokens.tolist() for rollout in grown] == [rollout.tokens.tolist() for rollout in whole]
     assert len(make(tmp_path, images=4)) == 4
 
@@ -76,7 +74,7 @@ def test_growth_only_adds_shards(whole, tmp_path):
 def test_a_deleted_shard_is_made_again(whole, tmp_path):
     made = make(tmp_path)
     before = shards(tmp_path)
-    for entry in read_manifest(tmp_path):
+    for entry in entries(tmp_path):
         (tmp_path / entry.shard).unlink()
         with pytest.raises(RowcastError, match="expected the shard"):
             RolloutSet(tmp_path)
@@ -87,7 +85,7 @@ def test_a_deleted_shard_is_made_again(whole, tmp_path):
 
 def test_a_damaged_shard_is_refused_before_any_work(tmp_path, capsys):
     make(tmp_path)
-    path = tmp_path / read_manifest(tmp_path)[0].shard
+    path = tmp_path / entries(tmp_path)[0].shard
     path.write_bytes(path.read_bytes()[:-1])
     capsys.readouterr()
     with pytest.raises(RowcastError, match="delete the shard and run"):
@@ -127,7 +125,7 @@ def test_a_contract_binds_only_where_an_image_exists(whole, tmp_path):
 def test_shards_without_a_contract_are_not_adopted(tmp_path):
     make(tmp_path)
     (tmp_path / "contract.json").unlink()
-    with pytest.raises(RowcastError, match=r"expected contract.json beside manifest.jsonl"):
+    with pytest.raises(RowcastError, match=r"expected contract.json beside the shards"):
         make(tmp_path)
 
 
@@ -141,18 +139,6 @@ def test_a_prompt_that_the_model_refuses_stops_before_sampling(tmp_path):
     with pytest.raises(RowcastError, match="at least one word"):
         make(tmp_path, prompts=[*PROMPTS, "  "])
     assert not shards(tmp_path)
-
-
-def test_a_second_writer_is_refused(whole, tmp_path):
-    with (tmp_path / ".lock").open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(RowcastError, match=r"only process that writes to .* found another one"):
-            make(tmp_path)
-    assert len(make(tmp_path)) == 5
-    # Reading a complete set needs no lock.
-    with (whole.folder / ".lock").open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert len(make(whole.folder)) == 5
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
@@ -192,23 +178,26 @@ def test_an_interrupt_keeps_what_is_complete(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(backbone, "begin", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path, backbone=backbone)
-    assert [entry.samples for entry in read_manifest(tmp_path)] == [3]
+    assert [entry.samples for entry in entries(tmp_path)] == [3]
     make(tmp_path)
     assert shards(tmp_path) == shards(whole.folder)
 
 
-@pytest.mark.parametrize("left", ["a temporary shard", "a shard that is in no line", "a torn line"])
+@pytest.mark.parametrize("left", ["a temporary shard", "a shard without an entry", "a torn entry", "a claim"])
 def test_what_a_kill_leaves_is_put_right(whole, tmp_path, left):
     make(tmp_path, images=3)
-    second = read_manifest(whole.folder)[1]
-    content = (whole.folder / second.shard).read_bytes()
+    second = entries(whole.folder)[1]
+    content = (Path(whole.folder) / second.shard).read_bytes()
     if left == "a temporary shard":
-        (tmp_path / f"{second.shard}.tmp").write_bytes(content[:700])
-    if left == "a shard that is in no line":
+        (tmp_path / f"{second.shard}.0.tmp").write_bytes(content[:700])
+    if left == "a shard without an entry":
         (tmp_path / second.shard).write_bytes(content)
-    if left == "a torn line":
+    if left == "a torn entry":
         (tmp_path / second.shard).write_bytes(content)
-        with (tmp_path / "manifest.jsonl").open("ab") as file:
-            file.write(b'{"shard":"rollouts-000')
+        (tmp_path / "rollouts-00000003-00000005.json.0.tmp").write_bytes(b'{"shard":"rollouts-000')
+    if left == "a claim":
+        with subprocess.Popen(["true"]) as process:
+            holder = {"host": socket.gethostname(), "pid": process.pid}
+        (tmp_path / f"{second.shard}.claim").write_text(json.dumps(holder))
     make(tmp_path).verify()
     assert files(tmp_path) == files(whole.folder)

@@ -1,8 +1,6 @@
 """Shards and sets on disk: what is written comes back, and no kind of damage passes in silence."""
 
-import io
 import json
-import tarfile
 import warnings
 from pathlib import Path
 
@@ -12,11 +10,11 @@ import torch
 import webdataset
 
 from backbones.errors import RowcastError
-from data.manifest import FILE as MANIFEST
-from data.manifest import Entry, read_manifest
+from data.manifest import Entry, cover, entry_name, gaps
 from data.rollouts import RolloutSet
-from data.shards import pack
-from tests.data.sets import GRID, SAMPLING, rollout, write_set
+from data.shards import pack, publish
+from data.storage import open_storage
+from tests.data.sets import GRID, SAMPLING, entries, rollout, write_set
 
 pytestmark = pytest.mark.unit
 
@@ -67,148 +65,69 @@ def test_a_shard_depends_on_its_images_alone(monkeypatch):
     assert pack(images[::-1], 0, grid=GRID, sampling=SAMPLING) != first
 
 
-def cut(at):
-    return lambda content, entry: content[: at(entry)]
-
-
-def replace(at, new):
-    def damage(content: bytes, entry: Entry) -> bytes:
-        start = at(entry)
-        old = content[start : start + len(new)]
-        assert old != new
-        return content[:start] + new + content[start + len(new) :]
-
-    return damage
-
-
-def extra_sample(content: bytes, entry: Entry) -> bytes:
-    buffer = io.BytesIO(content[: entry.ends[-1]])
-    buffer.seek(entry.ends[-1])
-    with tarfile.open(fileobj=buffer, mode="w") as members:
-        members.addfile(tarfile.TarInfo("00000099.json"), io.BytesIO(b""))
-    return buffer.getvalue()
-
-
-def flip(content: bytes, entry: Entry) -> bytes:
-    place = entry.ends[1] - 512
-    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
-
-
-def without_one_member(content: bytes, entry: Entry) -> bytes:
-    """The second image keeps its first member only; the file keeps its size."""
-    start = entry.ends[0]
-    gone = content[start + 1024 : entry.ends[1]]
-    return content[: start + 1024] + content[entry.ends[1] :] + bytes(len(gone))
-
-
-DAMAGE = {
-    "cut inside data": (cut(lambda entry: entry.ends[1] - 100), "first at image 00000006"),
-    "cut inside a header": (cut(lambda entry: entry.ends[0] + 100), "first at image 00000006"),
-    "cut between images": (cut(lambda entry: entry.ends[0]), "first at image 00000006"),
-    "cut between members": (cut(lambda entry: entry.ends[0] + 1024), "first at image 00000006"),
-    "zeroed header": (replace(lambda entry: entry.ends[0], bytes(512)), "first at image 00000006"),
-    "garbage header": (replace(lambda entry: entry.ends[0], b"\xff" * 512), "first at image 00000006"),
-    "bit flip": (flip, "first at image 00000006"),
-    "missing member": (without_one_member, "first at image 00000006"),
-    "empty file": (lambda content, entry: b"", "first at image 00000005"),
-    "extra image": (extra_sample, "after its last image"),
-    "bytes after the end": (lambda content, entry: content + b"x", "after its last image"),
-}
-
-
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_found_and_named(tmp_path, kind):
-    damage, place = DAMAGE[kind]
-    folder = write_set(tmp_path / "set")
-    entry = read_manifest(folder)[1]
-    path = folder / entry.shard
-    content = path.read_bytes()
-    path.write_bytes(damage(content, entry))
-    with pytest.raises(
-        RowcastError, match=rf"{entry.shard}.*\(damaged {place}\).*delete the shard"
-    ) as caught:
-        RolloutSet(folder).verify()
-    assert "\n" not in str(caught.value)
-    path.write_bytes(content)
-    RolloutSet(folder).verify()
-
-
-@pytest.mark.parametrize("kind", ["zeroed header", "bit flip", "missing member"])
-def test_damage_that_keeps_the_size_is_found_by_reading_alone(tmp_path, kind):
-    folder = write_set(tmp_path / "set")
-    entry = read_manifest(folder)[1]
-    path = folder / entry.shard
-    path.write_bytes(DAMAGE[kind][0](path.read_bytes(), entry))
-    rollouts = RolloutSet(folder)
-    assert rollouts[5].prompt == rollout(5).prompt
-    with pytest.raises(RowcastError, match=r"expected checksum .* first at image 00000006"):
-        rollouts[6]
-
-
-def test_webdataset_alone_would_not_see_most_damage(tmp_path):
-    """The control: why sizes and checksums are kept at all."""
-    folder = write_set(tmp_path / "set")
-    entry = read_manifest(folder)[1]
-    path = folder / entry.shard
-    content = path.read_bytes()
-    silent = []
-    for kind, (damage, _) in DAMAGE.items():
-        path.write_bytes(damage(content, entry))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                list(webdataset.WebDataset([str(path)], shardshuffle=False))
-            silent.append(kind)
-        except (tarfile.ReadError, ValueError):
-            pass
-    assert {"zeroed header", "bit flip", "cut between images", "cut between members"} <= set(silent)
-
-
 def test_a_missing_shard_is_named(tmp_path):
     folder = write_set(tmp_path / "set")
-    shard = read_manifest(folder)[2].shard
+    shard = entries(folder)[2].shard
     (folder / shard).unlink()
     with pytest.raises(RowcastError, match=f"expected the shard .*{shard}, found none: run `python -m data`"):
         RolloutSet(folder)
     assert len(RolloutSet(folder, 10)) == 10
 
 
-def test_the_latest_manifest_line_of_a_shard_counts_and_a_torn_one_does_not(tmp_path):
-    folder = write_set(tmp_path / "set")
-    path = folder / MANIFEST
-    line = path.read_text().splitlines()[1]
-    stale = json.dumps(json.loads(line) | {"sha256": "0"})
-    path.write_text(stale + "\n" + path.read_text())
-    entries = read_manifest(folder)
-    assert len(entries) == 3
-    RolloutSet(folder).verify()
-    path.write_text(path.read_text() + line[:40])
-    assert read_manifest(folder) == entries
+def entry(first: int, last: int) -> Entry:
+    samples = last - first
+    return Entry(shard="", first=first, samples=samples, bytes=samples, sha256="", ends=[], crc32=[])
 
 
-@pytest.mark.parametrize("lines", ["nonsense\n", '{"shard": "x"}\n', "[]\n", "\n"])
-def test_a_spoilt_manifest_is_refused(tmp_path, lines):
+def spans(chosen):
+    return [(one.first, one.last) for one in chosen]
+
+
+def test_shards_may_overlap_and_gaps_are_seen():
+    """As where processes were asked for different numbers of images at a time."""
+    made = [entry(0, 3), entry(3, 5), entry(3, 6), entry(5, 8), entry(9, 12)]
+    assert spans(cover(made, 8)) == [(0, 3), (3, 6), (5, 8)]
+    assert spans(cover(made[::-1], 6)) == [(0, 3), (3, 6)]
+    assert spans(cover(made, 12)) == [(0, 3), (3, 6), (5, 8)], "up to the gap"
+    assert gaps(made, 14) == [range(8, 9), range(12, 14)]
+    assert gaps(made, 8) == gaps(made, 6) == []
+    assert gaps(made[1:], 2) == [range(2)]
+    assert gaps([], 4) == [range(4)]
+
+
+def test_an_image_of_overlapping_shards_is_read_from_either(tmp_path):
     folder = write_set(tmp_path / "set")
-    path = folder / MANIFEST
-    path.write_text(path.read_text() + lines)
-    with pytest.raises(RowcastError, match=r"manifest.jsonl, found that line 4 is not one"):
+    storage = open_storage(folder)
+    publish(storage, *pack([rollout(i) for i in range(3, 9)], 3, grid=GRID, sampling=SAMPLING))
+    assert [found.key for found in RolloutSet(folder)] == [rollout(image).key for image in range(12)]
+    storage.remove("rollouts-00000005-00000010.tar")
+    with pytest.raises(RowcastError, match=r"00000005-00000010\.tar, found none"):
+        RolloutSet(folder)
+    assert [found.key for found in RolloutSet(folder, 9)] == [rollout(image).key for image in range(9)]
+
+
+@pytest.mark.parametrize("content", ["nonsense\n", '{"shard": "x"}\n', "[]\n", ""])
+def test_a_spoilt_entry_is_refused(tmp_path, content):
+    folder = write_set(tmp_path / "set")
+    path = folder / entry_name(entries(folder)[1].shard)
+    path.write_text(content)
+    with pytest.raises(RowcastError, match=rf"entry of a shard in .*{path.name}, found another .*delete it"):
         RolloutSet(folder)
 
 
-def test_a_gap_in_the_manifest_is_refused(tmp_path):
+def test_a_gap_is_refused(tmp_path):
     folder = write_set(tmp_path / "set")
-    path = folder / MANIFEST
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text(lines[0] + lines[2])
-    with pytest.raises(RowcastError, match="starts at image 10 where 5 is next"):
-        RolloutSet(folder)
+    (folder / entry_name(entries(folder)[1].shard)).unlink()
+    with pytest.raises(RowcastError, match=r"expected 12 rollouts in .*, found 5: run"):
+        RolloutSet(folder, 12)
+    assert len(RolloutSet(folder, 5)) == 5
 
 
 def test_a_folder_without_rollouts_says_how_to_make_them(tmp_path):
     with pytest.raises(RowcastError, match=r"found no contract.json: run `python -m data"):
         RolloutSet(tmp_path)
     (tmp_path / "contract.json").write_text('{"schema": 9}')
-    with pytest.raises(RowcastError, match=r"contract.json, found: schema 9 is not 1"):
+    with pytest.raises(RowcastError, match=r"contract.json, found: schema 9 is not 2"):
         RolloutSet(tmp_path)
     Path(tmp_path / "contract.json").write_bytes(b"\xff")
     with pytest.raises(RowcastError, match="expected a rollout contract"):

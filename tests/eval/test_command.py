@@ -39,11 +39,16 @@ def command(options, *words):
     return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
 
 
-def test_table_then_one_json_line_and_the_report(given):
-    few = ["benchmark.images=1", "benchmark.warm_up=0", "benchmark.quality_images=0"]
-    done = command(given, *few, "benchmark.decoders=[ar,ssd_r0]")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.strip().splitlines()
+@pytest.fixture(scope="module")
+def smoke(given):
+    """The smoke suite from end to end: quality, control, ladder, everything that is written."""
+    few = ["benchmark.images=1", "benchmark.warm_up=0", "ladder=1", "benchmark.decoders=[ar,ssd_r0]"]
+    return command(given, "suite=smoke", *few, f"baselines={given['folder'].with_name('baselines')}")
+
+
+def test_table_then_one_json_line_and_the_report(given, smoke):
+    assert smoke.returncode == 0, smoke.stderr
+    lines = smoke.stdout.strip().splitlines()
     last = json.loads(lines[-1])
     assert last["decoders"]["ar"]["forwards"] == 256
     assert last["decoders"]["ssd_r0"]["forwards"] == 22
@@ -51,10 +56,32 @@ def test_table_then_one_json_line_and_the_report(given):
     page = (given["folder"] / "report.html").read_text()
     assert Path(last["report"]) == given["folder"] / "report.html"
     assert "python -m eval model.path=" in page
-    assert "<svg" not in page, "a plot without quality figures"
+    assert page.count("<svg") == 2
+    assert len(page) < 1_000_000
+
+
+def test_results_say_what_was_measured(given, smoke):
     results = json.loads((given["folder"] / "results.json").read_text())
     assert results["decoders"][1]["options"]["rounds"] == 0
-    assert results["control"] is None
+    assert results["suite"] == "smoke"
+    [source] = results["prompts"]
+    assert (source["name"], source["prompts"], source["images"]) == ("smoke", 24, 24)
+    assert results["control"]["images"] == 24
+    assert results["ladder"]["loop"] == "transformers generate"
+    assert {"garment", "colour", "background"} <= results["decoders"][0]["quality"]["scores"].keys()
+    assert len(list(given["folder"].glob("gallery/*.png"))) == 2
+    [pool] = given["folder"].with_name("baselines").glob("samples-*.jsonl")
+    assert pool.read_text().count('{"image"') == 48
+
+
+def test_the_report_can_be_written_anew_from_the_command_line(given, smoke):
+    page = given["folder"] / "report.html"
+    before = page.read_bytes()
+    page.unlink()
+    line = [sys.executable, "-m", "eval", "report", f"folder={given['folder']}"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, f"report: {page}\n"), done.stderr
+    assert page.read_bytes() == before
 
 
 @pytest.mark.parametrize(

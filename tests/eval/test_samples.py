@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from backbones.errors import RowcastError
-from eval.samples import Likelihood, Sample, SampleLog
+from eval.samples import Sample, SampleLog, log_files, read_into
 
 pytestmark = pytest.mark.unit
 
@@ -25,7 +25,9 @@ def sample(prompt="a hat", session=1, **changes):
         seconds={"total": 0.5},
         acceptance={"h+1": [1, 2]},
         examined=[2],
-        changed=[[1]],
+        changed=[1],
+        judged={"right/0": ["6", "2"]},
+        order=[1, 2, 3],
     )
     return dataclasses.replace(whole, **changes)
 
@@ -34,11 +36,12 @@ def test_everything_comes_back(tmp_path):
     log = SampleLog(tmp_path / "new" / "folder", CONTRACT)
     one, two = sample(), sample("ünï <b> \n line")
     log.add([one, two])
-    log.score({two.key: Likelihood(guided=1.5, conditional=2.5)})
+    log.score({two.key: {"nll": 1.5}})
+    log.score({two.key: {"garment": 1.0}})
     log.close()
     again = SampleLog(tmp_path / "new" / "folder", CONTRACT)
     assert again.images == {one.key: one, two.key: two}
-    assert again.likelihoods == {two.key: Likelihood(guided=1.5, conditional=2.5)}
+    assert again.scores == log.scores == {two.key: {"nll": 1.5, "garment": 1.0}}
     assert again.next_session == 2
 
 
@@ -103,3 +106,33 @@ def test_full_disk_is_one_line_and_keeps_what_is_there(tmp_path):
         log._file = kept
     log.close()
     assert len(SampleLog(tmp_path, CONTRACT).images) == 1
+
+
+def test_parts_read_each_other_and_write_their_own_file(tmp_path):
+    first, second = (SampleLog(tmp_path, CONTRACT, part) for part in ("1-of-2", "2-of-2"))
+    first.add([sample("one")])
+    second.add([sample("two")])
+    first.path.write_bytes(first.path.read_bytes() + b'{"image": {"half')
+    second.refresh()
+    assert {key[1] for key in second.images} == {"one", "two"}
+    assert first.path.read_bytes().endswith(b"half"), "another process's line is left alone"
+    assert len(log_files(tmp_path, first.contract)) == 2
+    whole = SampleLog(tmp_path, CONTRACT)
+    assert {key[1] for key in whole.images} == {"one", "two"}
+
+
+def test_a_timed_image_of_another_part_stays(tmp_path):
+    for part, latency in (("1-of-2", 0.5), ("2-of-2", None)):
+        SampleLog(tmp_path, CONTRACT, part).add([sample(latency=latency)])
+    images = {}
+    for path in log_files(tmp_path, SampleLog(tmp_path, CONTRACT).contract):
+        read_into(path, images, {})
+    assert [image.latency for image in images.values()] == [0.5]
+
+
+def test_another_schema_is_refused(tmp_path):
+    log = SampleLog(tmp_path, CONTRACT)
+    log.close()
+    log.path.write_text(log.path.read_text().replace('"schema":3', '"schema":2'))
+    with pytest.raises(RowcastError, match="schema 3 in line 1"):
+        SampleLog(tmp_path, CONTRACT)

@@ -6,8 +6,9 @@ from pathlib import Path
 import torch
 
 from decoding.methods import build_method
-from eval.benchmark import run_benchmark
-from eval.passes import Plan
+from eval.bench import Plan
+from eval.benchmark import Extras, run_benchmark
+from eval.items import Item, plain_prompts, work_items
 from eval.results import Results
 from heads.bank import HeadBank
 from tests.backbones.tiny import tiny_backbone
@@ -23,6 +24,11 @@ OPTIONS = {
 }
 
 
+def tiny_items(count: int) -> list[Item]:
+    """Two prompts in each of two categories."""
+    return work_items(plain_prompts(PROMPTS, ["a", "b", "a", "b"]), count)
+
+
 def tiny_bank(seed: int = 0) -> HeadBank:
     torch.manual_seed(seed)
     bank = HeadBank(tiny_backbone().width, horizontal=3, vertical=2)
@@ -32,8 +38,14 @@ def tiny_bank(seed: int = 0) -> HeadBank:
 
 
 def run_tiny(
-    folder: Path, images: int = 3, quality: int = 6, names: tuple[str, ...] = tuple(OPTIONS), seed: int = 7
-) -> Results:
+    folder: Path,
+    images: int = 3,
+    quality: int = 6,
+    names: tuple[str, ...] = tuple(OPTIONS),
+    seed: int = 7,
+    extras: Extras | None = None,
+    reference_images: int = 0,
+) -> Results | None:
     backbone, bank = tiny_backbone(), tiny_bank()
     methods = {}
     for name in names:
@@ -44,11 +56,19 @@ def run_tiny(
         {"ssd": bank},
         decoders=methods,
         options={name: OPTIONS[name] for name in names},
-        prompts=PROMPTS,
+        items=tiny_items(max(images, quality)),
         sampling=backbone.sampling,
-        plan=Plan(images=images, quality_images=quality, warm_up=1, seed=seed, quality_batch=4),
+        plan=Plan(
+            images=images,
+            quality_images=quality,
+            warm_up=1,
+            seed=seed,
+            quality_batch=4,
+            reference_images=reference_images,
+        ),
         folder=folder,
         command="python -m eval <b>",
+        extras=extras,
     )
 
 

@@ -27,7 +27,7 @@ def taught(width=6):
     generator = torch.Generator().manual_seed(0)
     states, embeddings = torch.randn(2, 2, GRID.size, width, generator=generator).unbind()
     others, after = torch.randn(2, 2, 2, width, generator=generator).unbind()
-    siblings = Siblings(places=torch.tensor([1, 3]), embeddings=others, states=after)
+    siblings = Siblings(places=torch.tensor([[1, 3], [0, 3]]), embeddings=others, states=after)
     plain = lesson(states, embeddings, GRID)
     return type(plain)(**{**vars(plain), "siblings": siblings})
 
@@ -50,7 +50,7 @@ def test_losses_equal_brute_force_in_both_directions():
     head, full = shaken(Correction(6, 12)), taught()
     siblings, errors, surprises = full.require_siblings(), [], []
     for image in range(2):
-        for number, place in enumerate(siblings.places.tolist()):
+        for number, place in enumerate(siblings.places[image].tolist()):
             true, other = full.states[image, place + 1], siblings.states[image, number]
             one, sibling = full.embeddings[image, place], siblings.embeddings[image, number]
             before = full.states[image, place]

@@ -1,13 +1,7 @@
-"""Training runs on the tiny backbone in processes of their own, some of which are killed.
-
-python -m tests.train.session run FOLDER [override ...]     one run, distributed if asked
-python -m tests.train.session kills FOLDER                  uninterrupted, and killed at every bad moment
-"""
+"""Parts of training runs on the tiny backbone, and what may befall them."""
 
 import os
 import signal
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -22,10 +16,10 @@ from heads.kinds import build_heads
 from heads.options import parse_heads
 from tests.backbones.tiny import tiny_backbone
 from train import saving
-from train.fit import Parts, fit
+from train.fit import Parts
+from train.steps import WholeRun
 
 IMAGES, STEPS = 3, 10
-"""With one image a step, epochs end at steps 3, 6 and 9."""
 PROMPTS = ["a red sneaker on blue", "a coat"]
 PAINTERS: dict[str, tuple[str, dict[str, object]]] = {
     "ssd": ("ssd", {"rounds": 1, "first_row": {"block": 3}}),
@@ -70,11 +64,6 @@ def rollouts(folder: Path, images: int = IMAGES) -> RolloutSet:
     )
 
 
-def session(folder: Path, *overrides: str, images: int = IMAGES) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return fit(job(folder, *overrides), parts(), rollouts(folder.parent / f"rollouts-{images}", images))
-
-
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -93,15 +82,15 @@ def kill_after_step(step: int) -> None:
 
 def kill_while_writing(step: int) -> None:
     """Dies with half a checkpoint on disk."""
-    write = saving.PlainCheckpointIO.save_checkpoint
+    write = saving.write
 
-    def save_checkpoint(self, checkpoint, path, storage_options=None):
-        write(self, checkpoint, path, storage_options)
+    def half(checkpoint, path):
+        write(checkpoint, path)
         if checkpoint["global_step"] == step:
-            os.truncate(path, Path(path).stat().st_size // 2)
+            os.truncate(path, path.stat().st_size // 2)
             die()
 
-    saving.PlainCheckpointIO.save_checkpoint = save_checkpoint
+    saving.write = half
 
 
 def kill_before_renaming(step: int) -> None:
@@ -118,64 +107,4 @@ def kill_before_renaming(step: int) -> None:
 
 def lose_loader_position() -> None:
     """What a plain loader does on resume, as a control: it starts its epoch again."""
-    from train.module import Batches
-
-    Batches.load_state_dict = lambda self, state: None
-
-
-def in_child(action: Callable[[], object]) -> int:
-    """Runs `action` in a forked process; the signal that ended it, or 0."""
-    child = os.fork()
-    if child == 0:
-        try:
-            action()
-            os._exit(0)
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-            os._exit(1)
-    status = os.waitpid(child, 0)[1]
-    assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0, "a run failed, see above"
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-
-
-MOMENTS: list[tuple[Callable[[int], None], int]] = [
-    (kill_while_writing, 0),
-    (kill_after_step, 3),  # goes on from 2, in the middle of an epoch
-    (kill_while_writing, 4),
-    (kill_after_step, 7),  # goes on from 6, between two epochs
-    (kill_before_renaming, 8),
-    (kill_while_writing, 10),
-]
-
-
-def kills(folder: Path) -> None:
-    rollouts(folder / f"rollouts-{IMAGES}")
-    assert in_child(lambda: session(folder / "whole")) == 0
-
-    def doomed(kill: Callable[[int], None], step: int) -> Callable[[], object]:
-        def action() -> None:
-            kill(step)
-            session(folder / "killed")
-
-        return action
-
-    for kill, step in MOMENTS:
-        assert in_child(doomed(kill, step)) == signal.SIGKILL, (kill.__name__, step)
-    assert in_child(lambda: session(folder / "killed")) == 0
-
-    def forgetful() -> None:
-        lose_loader_position()
-        session(folder / "forgetful")
-
-    assert in_child(lambda: (kill_after_step(3), session(folder / "forgetful"))) == signal.SIGKILL
-    assert in_child(forgetful) == 0
-
-
-if __name__ == "__main__":
-    verb, place, *words = sys.argv[1:]
-    if verb == "kills":
-        kills(Path(place))
-    else:
-        print(session(Path(place), *words, images=4))
+    WholeRun.load_state_dict = lambda self, state: None

@@ -13,7 +13,9 @@ from backbones.rehearsal import Memory, rehearsal
 from conf.check import FOLDER, typed
 from conf.schema import TrainJob
 from conf.words import prepare
+from data.reading import Reader
 from data.rollout import rollouts_at_once
+from data.shards import Rollout
 from heads.kinds import build_heads
 from heads.options import parse_heads
 from tests.backbones.tiny import tiny_backbone
@@ -69,7 +71,7 @@ def test_caches_of_all_families(name):
 
 
 @pytest.mark.parametrize("heads", ["ssd", "mtp", "eagle"])
-@pytest.mark.parametrize("chunk", [32768])
+@pytest.mark.parametrize("chunk", [32768, 8])
 def test_a_step_takes_what_was_rehearsed(tmp_path, heads, chunk):
     backbone = tiny_backbone(rows=5, cols=6)
     words = [f"train/heads={heads}", "trainer.batch=2", f"trainer.loss_chunk={chunk}"]
@@ -79,16 +81,15 @@ def test_a_step_takes_what_was_rehearsed(tmp_path, heads, chunk):
     kind, options = parse_heads(job.heads)
     bank = build_heads(kind, backbone.width, options)
     schedule = Schedule(steps=9, warm_up=1, learning_rate=1e-3, weight_decay=0.0)
-    module = HeadTraining(bank, backbone, schedule, guidance=2.0, chunk=chunk, seed=0)
+    reader = Reader(backbone, guidance=2.0, siblings=bank.reads_siblings, seed=0)
+    module = HeadTraining(bank, backbone, schedule, reads=reader, chunk=chunk, seed=0)
     optimiser = build_optimiser(module, schedule)
     tokens = torch.arange(30) % 11
-    from data.shards import Rollout
-
     batch = [
         Rollout(key=f"{i}", prompt="a red sneaker on blue", tokens=tokens, seed=0, sample=i) for i in (0, 1)
     ]
     with Memory("cpu") as seen:
-        module.training_step(Batch(batch), 0).backward()
+        module.training_step(Batch(batch, 0), 0).backward()
     harvested, kept = harvest_peak(setting)
     assert max(harvested, kept + learning_peak(setting)) == pytest.approx(seen.peak, rel=0.3)
     optimiser.step()

@@ -54,16 +54,17 @@ def finish(process):
     return process.returncode, output
 
 
-def kill_when(process, reached):
-    """SIGKILL as soon as a condition on the files holds; the process must not end before."""
+def kill_when(process, reached, sent=signal.SIGKILL):
+    """Stops a process as soon as a condition on the files holds; it must not end before. Its output."""
     limit = time.monotonic() + 200
     while not reached():
         assert process.poll() is None, process.communicate()[0][-3000:]
         assert time.monotonic() < limit
         time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    process.send_signal(sent)
+    status, output = finish(process)
+    assert status == (130 if sent == signal.SIGINT else -sent)
+    return output
 
 
 def lines(folder, pattern):
@@ -75,18 +76,18 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("command")
     whole, killed = folder / "whole", folder / "killed"
     assert finish(start(whole))[0] == 0
-    kill_when(start(killed), lambda: lines(killed, "rollouts/manifest.jsonl") >= 1)
-    kill_when(start(killed), (killed / "train/checkpoints/step-000002.ckpt").exists)
+    kill_when(start(killed), lambda: lines(killed, "rollouts/rollouts-*.json") >= 1)
+    stopped = kill_when(start(killed), (killed / "train/checkpoints/step-000002.ckpt").exists, signal.SIGINT)
     kill_when(start(killed), lambda: lines(killed, "train/benchmark/*.jsonl") >= 2)
     status, output = finish(start(killed))
     assert status == 0, output[-3000:]
-    return whole, killed, output
+    return whole, killed, output, stopped
 
 
 def test_the_heads_are_those_of_an_uninterrupted_run(runs):
-    whole, killed, output = runs
+    whole, killed, output, _ = runs
     for name in (
-        "rollouts/manifest.jsonl",
+        "rollouts/rollouts-00000002-00000004.json",
         "train/heads/heads.safetensors",
         "train/validation/step-000006.png",
     ):
@@ -105,12 +106,13 @@ def test_the_bundle_holds_the_results_of_its_own_heads(runs):
 
 
 def test_the_run_folder_says_what_it_holds(runs):
-    whole, _, _ = runs
+    whole = runs[0]
     names = {path.name for path in (whole / "train").iterdir()}
     expected = {
         "config.yaml",
         "contract.json",
         "metrics.csv",
+        "learning.json",
         "checkpoints",
         "validation",
         "heads",
@@ -139,20 +141,22 @@ def test_the_run_has_written_what_its_bill_says(runs):
 
 
 def test_other_options_are_refused_in_the_same_folder(runs):
-    whole, _, _ = runs
+    whole = runs[0]
     status, output = finish(start(whole, "trainer.learning_rate=0.5"))
     assert status == 2
     assert "trainer.learning_rate=0.001 (now 0.5)" in output.splitlines()[-1]
 
 
 def test_ctrl_c_says_how_to_go_on(runs):
-    whole, _, _ = runs
-    process = start(whole.parent / "stopped", "trainer.steps=4000", f"rollouts.folder={whole}/rollouts")
-    first = whole.parent / "stopped/train/checkpoints/step-000002.ckpt"
-    while not first.exists():
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    status, output = finish(process)
-    assert status == 130
-    assert "to go on, run python -m train" in output.splitlines()[-1]
+    assert "to go on, run python -m train" in runs[3].splitlines()[-1]
+
+
+def test_two_processes_share_a_folder(runs):
+    """Lightning starts the second one, which repeats the command."""
+    folder = runs[0].parent / "two"
+    words = ("trainer.devices=2", "trainer.strategy=fsdp2", "trainer.steps=2", "benchmark.images=1")
+    status, output = finish(start(folder, *words, f"rollouts.folder={runs[0]}/rollouts"))
+    assert status == 0, output[-3000:]
+    assert (folder / "train/heads/heads.safetensors").exists()
+    assert [path.name for path in folder.iterdir()] == ["train"]
+    assert output.count("2/4 training") == 1

@@ -4,9 +4,11 @@ import resource
 
 import pytest
 import torch
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, SingleDeviceStrategy
 from PIL import Image
 
 from backbones.errors import RowcastError
+from data.reading import Reader
 from heads.bank import HeadBank
 from heads.options import HEADS
 from tests.backbones.tiny import tiny_backbone
@@ -51,13 +53,19 @@ def test_only_matrices_are_decayed_and_all_heads_are_trained():
 
 
 def test_strategies_by_name():
-    assert build_strategy("auto", device="cpu", devices=1, zero_stage=2) == "auto"
-    several = build_strategy("auto", device="cpu", devices=2, zero_stage=2)
-    assert type(several).__name__ == "DDPStrategy"
+    def chosen(name, processes):
+        return build_strategy(name, device=torch.device("cpu"), processes=processes, zero_stage=2)
+
+    assert isinstance(chosen("auto", 1), SingleDeviceStrategy)
+    assert isinstance(chosen("auto", 2), DDPStrategy)
+    assert isinstance(chosen("ddp", 1), DDPStrategy)
+    assert isinstance(chosen("fsdp2", 2), ModelParallelStrategy)
 
 
 def module(bank):
-    return HeadTraining(bank, tiny_backbone(), SCHEDULE, guidance=2.0, chunk=100, seed=0)
+    backbone = tiny_backbone()
+    reads = Reader(backbone, guidance=2.0, siblings=bank.reads_siblings, seed=0)
+    return HeadTraining(bank, backbone, SCHEDULE, reads=reads, chunk=100, seed=0)
 
 
 def test_the_backbone_is_no_part_of_the_module():
@@ -72,7 +80,7 @@ def test_a_loss_that_is_not_finite_names_head_step_and_images(tmp_path):
         bank.predictors["v+1"].mix.weight[0, 0] = torch.nan
     images = rollouts(tmp_path)
     with pytest.raises(RowcastError, match=r"found nan of head v\+1 at step 0 on images 00000000, 00000002"):
-        module(bank).training_step(Batch([images[0], images[2]]), 0)
+        module(bank).training_step(Batch([images[0], images[2]], 0), 0)
 
 
 def test_strip_enlarges_and_keeps_the_order():
@@ -159,7 +167,7 @@ class TestFit:
         with pytest.raises(RowcastError, match="found: None in place of"):
             saving.check_fits(last, HeadBank(32, horizontal=3, vertical=2, correction=2.0).state_dict())
         torch.save({"state_dict": parts().bank.state_dict()}, last)
-        with pytest.raises(RowcastError, match="no loops or lr_schedulers"):
+        with pytest.raises(RowcastError, match="no images_a_step or loops or lr_schedulers"):
             fit(job(tmp_path, "trainer.steps=4"), parts(), images)
 
     def test_the_reference_painting_is_made_again_when_it_does_not_match(self, tmp_path, quiet):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ import torch
 from backbones.errors import RowcastError
 from train import run
 from train.loggers import MetricsFile, last_metrics, read_metrics, wandb_logger
-from train.saving import PlainCheckpointIO, check_readable, checkpoint_name, publish, step_of
+from train.saving import check_readable, checkpoint_name, write
 
 pytestmark = pytest.mark.unit
 
@@ -137,33 +138,10 @@ def test_a_damaged_checkpoint_is_named_before_training(tmp_path, damage):
         check_readable(path)
 
 
-def test_altered_bytes_in_a_folder_are_found(tmp_path):
-    """DeepSpeed writes folders."""
-    part = tmp_path / checkpoint_name(10) / "checkpoint" / "mp_rank_00_model_states.pt"
-    part.parent.mkdir(parents=True)
-    torch.save({"w": torch.ones(1000)}, part)
-    check_readable(tmp_path / checkpoint_name(10))
-    content = part.read_bytes()
-    part.write_bytes(content.replace(torch.ones(2).numpy().tobytes(), bytes(8), 1))
-    with pytest.raises(RowcastError, match="altered bytes"):
-        check_readable(tmp_path / checkpoint_name(10))
-
-
-def test_publishing_a_folder_keeps_its_files(tmp_path):
-    """DeepSpeed writes folders."""
-    temporary = tmp_path / "unfinished.ckpt"
-    (temporary / "checkpoint").mkdir(parents=True)
-    (temporary / "checkpoint" / "weights").write_text("w")
-    publish(temporary, tmp_path / checkpoint_name(7))
-    assert step_of(tmp_path / checkpoint_name(7)) == 7
-    assert (tmp_path / checkpoint_name(7) / "checkpoint" / "weights").read_text() == "w"
-    assert not temporary.exists()
-
-
 def test_a_full_disk_is_an_os_error():
     """What the keeper turns into a sentence; torch could as well have raised something of its own."""
     with pytest.raises(OSError, match="space"):
-        PlainCheckpointIO().save_checkpoint({"w": torch.ones(100_000)}, "/dev/full")
+        write({"w": torch.ones(100_000)}, Path("/dev/full"))
 
 
 def test_metrics_go_on_where_the_checkpoint_stands(tmp_path):

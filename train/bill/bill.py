@@ -4,10 +4,13 @@ from dataclasses import asdict
 
 from backbones.capacity import LEFT, total
 from backbones.contract import Backbone
+from backbones.errors import RowcastError
 from backbones.footprint import without_values
+from backbones.foresight import foresight, reason
 from backbones.registry import device_of, load_backbone
 from backbones.source import on_disk
 from conf.schema import TrainJob
+from data.rollout import MOST
 from train.bill import text
 from train.bill.devices import DEVICES, here
 from train.bill.disk import items
@@ -24,24 +27,17 @@ def print_bill(job: TrainJob) -> None:
     """Prints what a run would take; nothing is made or trained.
 
     Raises:
-        RowcastError: if it will not fit, after the bill.
+        RowcastError: if it will not fit, after the bill; if there is no bill for such a model.
     """
-    name = _device_name(job)
-    device = None if name is None else DEVICES[name]
-    setting = published(job, _kind(job))
-    whole = _memory(job, setting)
-    space = round(whole * (1 - LEFT))
-    print(text.heading(setting, name or setting.device))
-    written, rates = items(setting), (job.plan.images_per_second, job.plan.steps_per_second)
-    if job.plan.probe:
-        rates = _measured(job, setting, space)
-    print(f"\n{text.disk_table(written)}", flush=True)
-    found = [phase(name, setting, space) for name in PHASES]
-    print(f"\n{text.memory_table(found, space, whole)}", flush=True)
-    times = durations(setting, device, rollout_batch(setting, space), rates, measured=job.plan.probe)
-    print(f"\n{text.time_table(times)}\n\n{text.shards_table(setting)}\n", flush=True)
-    _check(setting, space)
-    print("it fits")
+    try:
+        _print(job)
+    except RowcastError:
+        raise
+    except Exception as error:  # the same that warns before a run
+        raise RowcastError(
+            f"expected a bill of model={job.model.name}, found {reason(error)}: run without plan_only to go "
+            "on without one"
+        ) from error
 
 
 def check_fit(job: TrainJob, backbone: Backbone | None = None) -> None:
@@ -51,15 +47,44 @@ def check_fit(job: TrainJob, backbone: Backbone | None = None) -> None:
     options tell the shape of the weights, and the second time where the files do.
 
     Raises:
-        RowcastError: with the smallest change that fits.
+        NoRoomError: with the smallest change that fits.
     """
     own = job.model.path is not None and on_disk(job.model.path, "model.path") is not None
     if own == (backbone is None):
         return
-    setting = (
-        published(job, _kind(job)) if backbone is None else Setting(job, without_values(backbone), _kind(job))
-    )
-    _check(setting, round(_memory(job, setting) * (1 - LEFT)))
+    with foresight("the run goes on without knowing whether it fits"):
+        setting = published(job, _kind(job)) if backbone is None else _loaded(job, backbone)
+        _check(setting, _space(job))
+
+
+def sampling_batch(job: TrainJob, backbone: Backbone) -> int:
+    """`rollouts.batch`, or as many images as fit together, of a stream beside training."""
+    images = job.rollouts.batch or MOST
+    if job.rollouts.batch is None:
+        with foresight(f"rollouts.batch={MOST}"):
+            images = rollout_batch(_loaded(job, backbone), _space(job))
+    return images
+
+
+def _print(job: TrainJob) -> None:
+    name = _device_name(job)
+    device = None if name is None else DEVICES[name]
+    setting = published(job, _kind(job))
+    space, rates = _space(job), (job.plan.images_per_second, job.plan.steps_per_second)
+    print(text.heading(setting, name or setting.device))
+    print(f"\n{text.disk_table(items(setting))}", flush=True)
+    found = [phase(name, setting, space) for name in PHASES]
+    print(f"\n{text.memory_table(found, space, _memory(job))}", flush=True)
+    if job.plan.probe:
+        rates = _measured(job, setting, space)
+    times = durations(setting, device, rollout_batch(setting, space), rates, measured=job.plan.probe)
+    print(f"\n{text.time_table(times)}\n\n{text.shards_table(setting)}\n", flush=True)
+    _check(setting, space)
+    print("it fits")
+
+
+def _loaded(job: TrainJob, backbone: Backbone) -> Setting:
+    return Setting(job, without_values(backbone), _kind(job))
 
 
 def _check(setting: Setting, space: int) -> None:
@@ -82,7 +107,12 @@ def _kind(job: TrainJob) -> str:
     return device_of(job.model.device).type
 
 
-def _memory(job: TrainJob, setting: Setting) -> int:
+def _space(job: TrainJob) -> int:
+    """Bytes that tensors may take on one device."""
+    return round(_memory(job) * (1 - LEFT))
+
+
+def _memory(job: TrainJob) -> int:
     """Bytes of one device's memory, as given, as its makers say, or as this machine has it."""
     if job.plan.memory_gb is not None:
         return round(job.plan.memory_gb * 1e9)
@@ -110,6 +140,7 @@ def _measured(job: TrainJob, setting: Setting, space: int) -> tuple[float, float
             guidance=setting.sampling.guidance,
             chunk=job.trainer.loss_chunk,
             seed=job.trainer.seed,
+            mixed=job.trainer.precision == "bf16-mixed",
         )
-        / setting.option("accumulate", 1),
+        / setting.job.trainer.accumulate,
     )

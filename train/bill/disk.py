@@ -6,15 +6,16 @@ from pathlib import Path
 
 from conf.decoders import decoder_names
 from data.bill import occupied, rollout_bytes
-from decoding.room import branches
+from data.cache import GB
+from data.reading import DRAWS
 from train import run
+from train.bill.heads import places
 from train.bill.setting import Setting
 from train.loggers import FILE
-from train.module import LOG_EVERY
+from train.meter import LOG_EVERY
 from train.saving import KEPT
+from train.source import STATE, STATES
 
-STATE = 12
-"""Bytes a weight in a checkpoint: itself and its two moments, in fp32."""
 ENTRY = 900
 """Bytes of a weight's names and headers in a checkpoint."""
 LOGGED = 52
@@ -48,7 +49,7 @@ def items(setting: Setting) -> list[Item]:
     folder = Path(setting.job.folder)
     checkpoint, heads = checkpoint_bytes(setting), 4 * setting.weights
     found = [*rollout_items(setting)]
-    if setting.data["mode"] == "states":
+    if setting.job.data.mode == STATES:
         found.append(_states(setting))
     found += [
         Item(
@@ -103,17 +104,21 @@ def missing(found: Sequence[Item]) -> int:
 
 
 def state_bytes(setting: Setting) -> int:
-    """States of one image in all branches."""
+    """What the cache keeps of one image: its states, and those of its siblings for each draw."""
     backbone = setting.backbone
-    return branches(setting.sampling) * backbone.grid.size * backbone.width * backbone.dtype.itemsize
+    place = setting.branches * backbone.width * backbone.dtype.itemsize
+    count = backbone.grid.size
+    if setting.heads.reads_siblings:
+        count += DRAWS * places(setting)
+    return count * place
 
 
 def _states(setting: Setting) -> Item:
-    whole = setting.job.rollouts.images * state_bytes(setting)
-    cap = round(setting.data["cache_gb"] * 1e9)
-    text = f"{state_bytes(setting) / 1e6:.3g} MB an image, {whole / 1e9:,.1f} GB in all"
-    folder = str(setting.data.get("cache", f"{setting.job.folder}/states"))
-    return Item(name="states", folder=folder, bytes=min(cap, whole), exact=False, made=text)
+    data = setting.job.data
+    image, cap = state_bytes(setting), round(data.cache_gb * GB)
+    whole = setting.job.rollouts.images * image
+    text = f"{image / 1e6:.3g} MB an image, {whole / 1e9:,.1f} GB for all; at most data.cache_gb={data.cache_gb:g}"
+    return Item(name="states", folder=data.cache, bytes=min(cap, whole), exact=False, made=text)
 
 
 def _metrics(setting: Setting, folder: Path) -> Item:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from backbones.rehearsal import Memory, rehearsal
 from data.siblings import PLACES
@@ -38,43 +39,56 @@ def learning_peak(setting: Setting) -> int:
 def siblings(setting: Setting) -> Siblings:
     """Siblings of all rows, without values."""
     backbone = setting.backbone
-    places = min(PLACES, backbone.grid.rows * (backbone.grid.cols - 1))
-    shape = (setting.rows, places, backbone.width)
+    shape = (setting.rows, places(setting), backbone.width)
     return Siblings(
-        places=torch.empty(places, dtype=torch.long, device="meta"),
+        places=torch.empty(shape[:2], dtype=torch.long, device="meta"),
         embeddings=_states(*shape, dtype=backbone.dtype),
         states=_states(*shape, dtype=backbone.dtype),
     )
 
 
+def places(setting: Setting) -> int:
+    """Places of an image for which siblings are drawn."""
+    grid = setting.backbone.grid
+    return min(PLACES, grid.rows * (grid.cols - 1))
+
+
 def harvest_peak(setting: Setting) -> tuple[int, int]:
     """Bytes of the backbone's part of a step: the most at once, and what is held while the heads learn.
 
-    Heads that read siblings keep a session open, whose cache stays; the others take one forward.
+    Images are read one at a time. Heads that read siblings keep the session of the last one open, cache and
+    all; the others take one forward.
     """
-    foot, backbone, rows = setting.footprint, setting.backbone, setting.rows
-    slots = setting.prompt + foot.slots
-    states = rows * backbone.grid.size * backbone.width * backbone.dtype.itemsize
+    backbone, images = setting.backbone, setting.job.trainer.batch
+    image = setting.branches * backbone.grid.size * backbone.width * backbone.dtype.itemsize
+    reads_siblings = setting.heads.reads_siblings
+    peak, open_cache = _session_peak(setting, image) if reads_siblings else _forward_peak(setting)
+    # States as they were read, side by side in one tensor, and the embeddings beside them.
+    together = 3 * images * image
+    return max(peak, open_cache + 2 * image) + (images - 1) * image, open_cache + together
+
+
+def _forward_peak(setting: Setting) -> tuple[int, int]:
+    foot = setting.footprint
     with rehearsal() as memory:
-        if setting.heads.reads_siblings:
-            return _session_peak(setting, memory, slots, states)
-        hidden = foot.feed(rows, 0, slots - 1, None)
+        hidden = foot.feed(setting.branches, 0, setting.prompt + foot.slots - 1, None)
         kept = hidden[:, setting.prompt - 1 :].contiguous()  # as `states` gathers them
         del hidden, kept
-    return max(memory.peak, 3 * states), 2 * states
+    return memory.peak, 0
 
 
-def _session_peak(setting: Setting, memory: Memory, slots: int, states: int) -> tuple[int, int]:
+def _session_peak(setting: Setting, image: int) -> tuple[int, int]:
     from data.harvest import BLOCK
 
-    foot, rows = setting.footprint, setting.rows
-    cache = foot.new_cache(setting.prompt)
-    width = min(BLOCK, foot.slots)
-    foot.logits(foot.feed(rows, slots - width, width, cache))
-    walk = max(memory.peak + states, memory.live + 2 * states)  # the blocks' states, then their one tensor
-    places = min(PLACES, setting.backbone.grid.size)
-    foot.logits(foot.feed(rows, slots - 1, places, cache))  # for which the cache grows
-    return max(walk, memory.peak + 2 * states), memory.live + 2 * states
+    foot, rows = setting.footprint, setting.branches
+    slots = setting.prompt + foot.slots
+    with rehearsal() as memory:
+        cache = foot.new_cache(setting.prompt)
+        width = min(BLOCK, foot.slots)
+        foot.logits(foot.feed(rows, slots - width, width, cache))
+        walk = max(memory.peak + image, memory.live + 2 * image)  # the blocks' states, then their one tensor
+        foot.logits(foot.feed(rows, slots - 1, places(setting), cache))  # for which the cache grows
+        return max(walk, memory.peak + image), memory.live
 
 
 def _states(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -82,5 +96,5 @@ def _states(*shape: int, dtype: torch.dtype) -> Tensor:
 
 
 def _head(output: Tensor) -> Callable[[Tensor], Tensor]:
-    """An output layer, of any family alike."""
-    return lambda hidden: torch.nn.functional.linear(hidden.to(output.dtype), output).float()
+    """Logits of states, through which gradients pass, as those of the backbone's own head."""
+    return lambda hidden: functional.linear(hidden.to(output.dtype), output).float()

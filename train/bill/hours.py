@@ -79,7 +79,7 @@ def _training(setting: Setting, device: Device | None, rate: float | None, basis
         return _known("training", work, steps / rate, f"{rate:.3g} training steps a second, {basis}", basis)
     if device is None:
         return _unknown("training", work, "plan.steps_per_second")
-    seconds = steps * setting.option("accumulate", 1) * step_floor(setting, device)
+    seconds = steps * setting.job.trainer.accumulate * step_floor(setting, device)
     return Duration(name="training", work=work, seconds=seconds, basis=FLOOR, why=_floor(device))
 
 

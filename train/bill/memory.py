@@ -6,6 +6,8 @@ from math import ceil
 from data.rollout import MOST
 from train.bill.heads import harvest_peak, learning_peak
 from train.bill.setting import Setting
+from train.source import STREAM
+from train.strategy import BUCKET
 
 FP32 = 4
 MOMENTS = 2
@@ -42,7 +44,7 @@ def phase(name: str, setting: Setting, space: int) -> Phase:
         space: bytes that tensors may take on a device; it decides how many images are painted at a time.
     """
     if name == "training":
-        return Phase(name=name, parts=_training(setting))
+        return Phase(name=name, parts=_training(setting, space))
     if name == "validation":
         return Phase(name=name, parts=_validation(setting))
     if name == "benchmark":
@@ -53,10 +55,14 @@ def phase(name: str, setting: Setting, space: int) -> Phase:
 
 
 def rollout_batch(setting: Setting, space: int) -> int:
-    """Images that are sampled at a time: the option, or as many as fit."""
-    given = setting.job.rollouts.batch
-    fits = (space - setting.footprint.weights) // setting.sampled.image
-    return given or max(1, min(MOST, fits, setting.job.rollouts.images))
+    """Images that are sampled at a time: the option, or as many as fit, of a stream beside training."""
+    rollouts, data = setting.job.rollouts, setting.job.data
+    if rollouts.batch is not None:
+        return rollouts.batch
+    most, held = min(MOST, rollouts.images), setting.footprint.weights
+    if data.mode == STREAM:
+        most, held = min(most, max(1, data.pool_images // 2)), sum(_step(setting).values())
+    return max(1, min(most, (space - held) // setting.sampled.image))
 
 
 def trained(setting: Setting) -> dict[str, int]:
@@ -70,20 +76,24 @@ def trained(setting: Setting) -> dict[str, int]:
         "gradients": part if stage >= 2 else whole,
         "optimiser": MOMENTS * (part if stage else whole),
     }
+    if stage == 3:
+        # Those that compute are gathered whole, one part at a time; validation paints with a whole copy.
+        parts["heads"] += FP32 * setting.largest_part + whole
     if trainer.strategy == "deepspeed":
         parts["optimiser"] += part  # its own copy of the weights
+        parts["gradients"] += FP32 * min(BUCKET, setting.weights)
     elif not stage and count > 1:
         parts["gradients"] += whole  # the buckets of DDP
     return parts
 
 
-def _training(setting: Setting) -> dict[str, int]:
+def _step(setting: Setting) -> dict[str, int]:
     """The worst moment of a step: harvest, or the heads' backward pass, or the optimiser."""
     held = trained(setting)
     gradients = held.pop("gradients")
     harvest, kept = harvest_peak(setting)
     # With accumulation, gradients of earlier batches wait; else the backward pass makes them.
-    waiting = gradients if setting.option("accumulate", 1) > 1 else 0
+    waiting = gradients if setting.job.trainer.accumulate > 1 else 0
     activations = max(learning_peak(setting) - FP32 * setting.weights, 0)
     roots = held["optimiser"] // MOMENTS  # of the second moments, all at once on a GPU
     moments = [
@@ -93,6 +103,15 @@ def _training(setting: Setting) -> dict[str, int]:
     ]
     worst = max(moments, key=lambda parts: sum(parts.values()))
     return {"backbone": setting.footprint.weights, **held, **worst}
+
+
+def _training(setting: Setting, space: int) -> dict[str, int]:
+    """A step; of a stream beside the sampling of a batch, which a thread does at the same time."""
+    parts = _step(setting)
+    if setting.job.data.mode == STREAM:
+        images = rollout_batch(setting, space)
+        parts[f"sampling {images} images"] = images * setting.sampled.image
+    return parts
 
 
 def _validation(setting: Setting) -> dict[str, int]:

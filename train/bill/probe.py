@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from backbones.contract import Backbone, Sampling, Step
+from data.reading import Reader
 from data.shards import Rollout, image_key
 from decoding.kernel import sample
 from decoding.room import branches
@@ -47,11 +48,12 @@ def _forwards(backbone: Backbone, warp: Warp, noise: Float[Tensor, " N"], step: 
 
 
 def training_rate(
-    backbone: Backbone, bank: DraftHeads, prompt: str, *, batch: int, guidance: float, chunk: int, seed: int
+    backbone: Backbone, bank: DraftHeads, prompt: str, *, batch: int, guidance: float, chunk: int, seed: int, mixed: bool
 ) -> float:
     """Steps a second of one device, data and bookkeeping left out; `bank` is trained by it."""
     schedule = Schedule(steps=STEPS + 2, warm_up=1, learning_rate=1e-6, weight_decay=0.0)
-    module = HeadTraining(bank, backbone, schedule, guidance=guidance, chunk=chunk, seed=seed)
+    reader = Reader(backbone, guidance=guidance, siblings=bank.reads_siblings, seed=seed)
+    module = HeadTraining(bank, backbone, schedule, reads=reader, chunk=chunk, seed=seed, mixed=mixed)
     module.to(backbone.device)
     optimiser = build_optimiser(module, schedule)
     tokens = torch.randint(backbone.codes, (batch, backbone.grid.size), generator=torch.Generator())
@@ -59,7 +61,8 @@ def training_rate(
         [
             Rollout(key=image_key(i), prompt=prompt, tokens=row, seed=0, sample=i)
             for i, row in enumerate(tokens)
-        ]
+        ],
+        epoch=0,
     )
 
     def step() -> None:

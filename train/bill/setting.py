@@ -1,6 +1,6 @@
 """What a bill is made from: the options of a run, and its backbone and heads as shapes without values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -103,29 +103,31 @@ class Setting:
         """Weights that are trained."""
         return sum(weight.numel() for weight in self.heads.parameters())
 
+    @cached_property
+    def largest_part(self) -> int:
+        """Weights of the largest piece of the heads."""
+        parts = self.heads.parts().values()
+        return max(sum(weight.numel() for weight in part.parameters()) for part in parts)
+
+    @property
+    def branches(self) -> int:
+        """Rows of an image: two with guidance."""
+        return branches(self.sampling)
+
     @property
     def rows(self) -> int:
         """Rows of a batch in training: images and guidance branches."""
-        return self.job.trainer.batch * branches(self.sampling)
+        return self.job.trainer.batch * self.branches
 
     @property
     def processes(self) -> int:
         """Processes that train, on all nodes."""
-        return self.job.trainer.devices * self.option("nodes", 1)
+        return self.job.trainer.devices * self.job.trainer.nodes
 
     @property
     def step_images(self) -> int:
         """Images an optimiser step, over all processes."""
-        return self.job.trainer.batch * self.processes * self.option("accumulate", 1)
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """The options of `data`."""
-        return vars(getattr(self.job, "data", None) or _Ids())
-
-    def option(self, name: str, default: int) -> int:
-        """An option of `trainer`."""
-        return getattr(self.job.trainer, name, default)
+        return self.job.trainer.batch * self.processes * self.job.trainer.accumulate
 
     def changed(self, section: str, **options: Any) -> "Setting":
         """The same with other options in a section; what does not depend on them is not computed again."""
@@ -133,20 +135,13 @@ class Setting:
 
     def with_heads(self, **options: Any) -> "Setting":
         """The same with other options of the heads."""
-        return self._with(replace(self.job, heads={**self.job.heads, **options}), "heads", "weights")
+        return self._with(replace(self.job, heads={**self.job.heads, **options}), "heads", "weights", "largest_part")
 
     def _with(self, job: TrainJob, *forgotten: str) -> "Setting":
         other = Setting(job, self.backbone, self.device)
         kept = {name: value for name, value in vars(self).items() if name not in (*vars(other), *forgotten)}
         other.__dict__.update(kept)
         return other
-
-
-class _Ids:
-    """Data from archived ids."""
-
-    def __init__(self) -> None:
-        self.mode, self.cache_gb = "ids", 0.0
 
 
 def published(job: TrainJob, device: str) -> Setting:

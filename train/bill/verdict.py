@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from backbones.errors import RowcastError
+from backbones.errors import NoRoomError
 from data.bill import disk_of, free_bytes
 from train.bill.disk import Item, missing
 from train.bill.memory import FP32, PHASES, phase
@@ -19,7 +19,7 @@ def check_disk(found: list[Item]) -> None:
     """Refuses what will not fit on a disk.
 
     Raises:
-        RowcastError: naming the disk's folder, and what takes most of it.
+        NoRoomError: naming the disk's folder, and what takes most of it.
     """
     disks: dict[int, list[Item]] = {}
     for item in found:
@@ -30,7 +30,7 @@ def check_disk(found: list[Item]) -> None:
         needed, free = missing(these), free_bytes(these[0].folder)
         if free is not None and needed > free:
             most = max(these, key=lambda item: item.bytes)
-            raise RowcastError(
+            raise NoRoomError(
                 f"expected {needed / 1e9:.3g} GB free for {most.folder} and the rest there, found "
                 f"{free / 1e9:.3g} GB: {_less(most, needed - free)}"
             )
@@ -49,11 +49,11 @@ def check_images(setting: Setting) -> None:
     """Refuses a set that has not one image for each process and step.
 
     Raises:
-        RowcastError: naming what to raise.
+        NoRoomError: naming what to raise.
     """
     least, images = setting.job.trainer.batch * setting.processes, setting.job.rollouts.images
     if images < least:
-        raise RowcastError(
+        raise NoRoomError(
             f"expected at least {least} rollouts, one batch of {setting.job.trainer.batch} for each of "
             f"{setting.processes} processes, found {images}: rollouts.images={least} fits"
         )
@@ -67,7 +67,7 @@ def check_memory(setting: Setting, space: int) -> None:
         space: bytes that tensors may take there.
 
     Raises:
-        RowcastError: naming the phases, what takes most of each, and the smallest change that fits.
+        NoRoomError: naming the phases, what takes most of each, and the smallest change that fits.
     """
     over = [found for name in PHASES if (found := phase(name, setting, space)).bytes > space]
     if not over:
@@ -82,7 +82,7 @@ def check_memory(setting: Setting, space: int) -> None:
         change = f"take {half}a smaller model.size or a device of {most:.0f} GB, since no smaller batch fits"
     else:
         change = f"{' '.join(advice)} fits"
-    raise RowcastError(f"expected at most {space / 1e9:.1f} GB on each device, found {text}: {change}")
+    raise NoRoomError(f"expected at most {space / 1e9:.1f} GB on each device, found {text}: {change}")
 
 
 def remedy(names: Sequence[str], setting: Setting, space: int) -> list[str] | None:
