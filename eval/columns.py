@@ -26,10 +26,13 @@ class Column:
     ratio: bool = False
     """Whether the values are logarithms, and differences are shown as what they multiply by, in per cent."""
 
+    def shown(self, value: float) -> float:
+        """A mean value, out of its logarithm."""
+        return math.exp(value) if self.ratio else value
+
     def text(self, value: float) -> str:
-        """A mean value."""
-        shown = math.exp(value) if self.ratio else 100 * value if self.share else value
-        return self.form.format(shown)
+        """A mean value, written."""
+        return self.form.format(100 * value if self.share else self.shown(value))
 
     def change(self, value: float, sign: bool = True) -> str:
         """A difference, or with no sign the size of one."""

@@ -42,9 +42,10 @@ def _json_line(found: Comparison, worse: list[str]) -> str:
         {
             "decoder": verdict.decoder,
             "figure": verdict.figure.name,
-            "before": verdict.before,
-            "after": verdict.after,
+            "before": verdict.figure.shown(verdict.before),
+            "after": verdict.figure.shown(verdict.after),
             "delta": asdict(verdict.delta),
+            "delta_is": "log ratio" if verdict.figure.ratio else "difference",
             "p_worse": verdict.p_worse,
             "verdict": verdict.text,
         }

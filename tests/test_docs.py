@@ -16,7 +16,7 @@ from backbones.check_job import check_copy
 from backbones.registry import load_backbone
 from backbones.report import Report
 from conf.check import FOLDER, choices, typed
-from conf.schema import BackboneJob, CompareJob, DataJob, DecodingJob, EvalJob, ReportJob, TrainJob
+from conf.schema import BackboneJob, CompareJob, DataJob, DecodingJob, DoctorJob, EvalJob, ReportJob, TrainJob
 from conf.words import prepare
 from decoding.warp import Warp
 from tests.backbones.checkpoints.families import SUBJECTS
@@ -35,8 +35,9 @@ JOBS = {
     "backbones": BackboneJob,
     "report": ReportJob,
     "compare": CompareJob,
+    "doctor": DoctorJob,
 }
-BESIDE = {"backbones check": "backbones", "eval report": "report", "eval compare": "compare"}
+BESIDE = {"backbones check": "backbones"} | {f"eval {name}": name for name in ("report", "compare", "doctor")}
 """Commands of two words, and their options."""
 EXAMPLE = "bricks"
 COMMANDS = sorted(

@@ -94,7 +94,10 @@ def test_better_is_no_regression(before, tmp_path):
 def test_forwards_change_is_a_ratio(before, tmp_path):
     found, verdicts = judge(before, tmp_path, more_forwards)
     assert verdicts["ssd", "forwards"].figure.text(verdicts["ssd", "forwards"].after) == "12.0"
-    assert "+9.1 %" in comparison_table(found)
+    table = comparison_table(found)
+    assert "+9.1 %" in table
+    told = {(test["decoder"], test["figure"]): test for test in json.loads(table.splitlines()[-1])["tests"]}
+    assert told["ssd", "forwards"]["after"] == pytest.approx(12.0)
 
 
 def test_a_suspicion_is_no_regression():
