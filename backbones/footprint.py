@@ -5,7 +5,7 @@ of `device=meta`, or a real one by `without_values`.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from backbones.contract import Backbone
 from backbones.packed import PackedLinear
 from backbones.rehearsal import bytes_of
 from backbones.trunk import SharedTrunk
+
+FEW = (2, 3)
+"""Layers of a trunk whose work is looked at in place of all."""
 
 
 class Footprint:
@@ -76,7 +79,26 @@ class Footprint:
 
     def new_cache(self, prompt: int) -> SlotCache:
         """An empty cache for prompts of `prompt` slots and an image; it allocates when it is first fed."""
-        return SlotCache(self.layers, prompt + self.slots)
+        return SlotCache(len(self.backbone._trunk.layers), prompt + self.slots)
+
+    def over_layers(self, work: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+        """What `work` measures of the whole trunk, found on a few layers: each further one adds the same.
+
+        Args:
+            work: feeds slots, and gives bytes that grow by the layer.
+        """
+        trunk, whole = self.backbone._trunk, self.backbone._trunk.layers
+        if len(whole) <= sum(FEW):
+            return work()
+        found = []
+        for count in FEW:
+            trunk.layers = whole[:count]
+            try:
+                found.append(work())
+            finally:
+                trunk.layers = whole
+        more = (len(whole) - FEW[0]) // (FEW[1] - FEW[0])
+        return tuple(few + more * (several - few) for few, several in zip(*found, strict=True))
 
     def feed(self, rows: int, past: int, width: int, cache: SlotCache | None) -> Tensor:
         """States `[rows, width, D]` of `width` slots after `past` ones that the cache is taken to hold."""

@@ -1,20 +1,22 @@
 """What a set of rollouts takes on disk, before there is one: by the code that packs shards."""
 
-import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from backbones.contract import Grid, Sampling
 from backbones.errors import NoRoomError
+from data.manifest import encoded
 from data.plan import Plan
 from data.shards import Rollout, image_key, pack
 
 SAMPLED = 64
 """Shards that are packed, evenly through the set; the others are taken to be like them."""
+CONTRACT = 370
+"""Bytes of the contract of a set, more or less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class RolloutBytes:
 
     shards: int
     manifest: int
-    """What is known of each shard, beside it."""
+    """What is known of each shard, and the contract, beside them."""
 
 
 def rollout_bytes(
@@ -56,7 +58,7 @@ def rollout_bytes(
                 Rollout(key=image_key(image), prompt=prompt, tokens=tokens, seed=seed, sample=sample)
             )
         content, entry = pack(shard, first, grid=grid, sampling=sampling)
-        return len(content), len(json.dumps(asdict(entry), separators=(",", ":"))) + 1
+        return len(content), len(encoded(entry))
 
     starts = range(0, images, shard_images)
     whole, rest = starts[: images // shard_images], starts[images // shard_images :]
@@ -66,7 +68,7 @@ def rollout_bytes(
     shards, manifest = (
         round(scale * sum(size[i] for size in chosen)) + sum(size[i] for size in last) for i in (0, 1)
     )
-    return RolloutBytes(shards=shards, manifest=manifest)
+    return RolloutBytes(shards=shards, manifest=manifest + CONTRACT)
 
 
 def check_disk(folder: str, needed: RolloutBytes) -> None:
@@ -103,6 +105,12 @@ def free_bytes(folder: str) -> int | None:
 def occupied(folder: str) -> int:
     """Bytes that lie in a file or folder already."""
     place = Path(folder)
-    if place.is_file():
-        return place.stat().st_size
-    return sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    return sum(map(_size, [place] if place.is_file() else place.rglob("*")))
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; none of what another process has just removed."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        return 0

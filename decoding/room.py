@@ -42,16 +42,21 @@ def painting(footprint: Footprint, sampling: Sampling, prompt: int, block: int) 
     rows = branches(sampling)
     slots = prompt + footprint.slots
     width = min(block + block // backbone.grid.cols, footprint.slots)
-    with rehearsal() as memory, torch.device("meta"):
-        states = torch.empty(rows, backbone.grid.size + 1, backbone.width, dtype=backbone.dtype)
-        drafts = torch.empty(1, block, backbone.codes)
-        cache = footprint.new_cache(prompt)
-        longest = max(width, prompt)  # the block or the prompt, whichever is more work
-        hidden = footprint.feed(rows, slots - longest, longest, cache)
-        laws = Warp(sampling)(footprint.logits(hidden[:, -width:]), rows)
-        held = rows * slots * footprint.slot
-        del laws, drafts
-        return Painting(image=memory.peak, cache=held, open=held + states.nbytes)
+
+    def paint() -> tuple[int, ...]:
+        with rehearsal() as memory, torch.device("meta"):
+            states = torch.empty(rows, backbone.grid.size + 1, backbone.width, dtype=backbone.dtype)
+            drafts = torch.empty(1, block, backbone.codes)
+            longest = max(width, prompt)  # the block or the prompt, whichever is more work
+            cache = footprint.new_cache(prompt)
+            hidden = footprint.feed(rows, slots - longest, longest, cache)
+            laws = Warp(sampling)(footprint.logits(hidden[:, -width:]), rows)
+            del laws, drafts
+            return memory.peak, states.nbytes
+
+    peak, states = footprint.over_layers(paint)
+    held = rows * slots * footprint.slot
+    return Painting(image=peak, cache=held, open=held + states)
 
 
 def branches(sampling: Sampling) -> int:

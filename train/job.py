@@ -18,7 +18,7 @@ from checkpoints.golden import golden
 from conf.decoders import decoder_options
 from conf.schema import TrainJob
 from data.harvest import check_harvest
-from data.rollout import make_rollouts, rollouts_at_once
+from data.rollout import make_rollouts
 from data.rollouts import RolloutSet
 from data.stream import Stream
 from decoding.methods import build_method

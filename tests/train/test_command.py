@@ -13,7 +13,8 @@ from hydra import compose, initialize_config_dir
 
 from conf.check import FOLDER, typed
 from conf.schema import TrainJob
-from train.bill.disk import items
+from data.bill import occupied
+from train.bill.disk import checkpoint_bytes, items, missing
 from train.bill.setting import published
 
 pytestmark = pytest.mark.integration
@@ -128,16 +129,19 @@ def test_the_run_has_written_what_its_bill_says(runs):
     words = [*OPTIONS, f"folder={folder}/train", f"rollouts.folder={folder}/rollouts"]
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         job = typed(compose("train", words), TrainJob)
-    said = items(published(job, "cpu"))
+    setting = published(job, "cpu")
+    said = items(setting)
     for item in said:
-        if item.exact and item.name != "their manifest":
-            files = Path(item.folder).glob("*.tar" if item.name == "rollouts" else "**/*.*")
-            written = sum(
-                path.stat().st_size for path in files if path.suffix in (".tar", ".ckpt", ".safetensors")
-            )
+        written = occupied(item.folder)
+        if item.folder == job.rollouts.folder:
+            kind = "tar" if item.name == "rollouts" else "json"
+            written = sum(path.stat().st_size for path in Path(item.folder).glob(f"*.{kind}"))
+        if item.exact:
             assert item.bytes == pytest.approx(written, rel=0.02), item.name
-    written = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    assert sum(item.bytes for item in said) == pytest.approx(written, rel=0.02)
+    whole = occupied(str(folder))
+    assert sum(item.bytes for item in said) == pytest.approx(whole, rel=0.02)
+    assert sum(item.bytes for item in said if not item.exact) < 0.01 * whole, "what is estimated is small"
+    assert missing(said) < 1.02 * checkpoint_bytes(setting), "one more, for a while"
 
 
 def test_other_options_are_refused_in_the_same_folder(runs):

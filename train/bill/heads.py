@@ -6,10 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from backbones.rehearsal import Memory, rehearsal
+from backbones.rehearsal import rehearsal
 from data.siblings import PLACES
 from heads.contract import Lesson, Siblings
 from train.bill.setting import Setting
+
+FP32 = 4
+"""Bytes of a trained weight."""
 
 
 def learning_peak(setting: Setting) -> int:
@@ -70,11 +73,15 @@ def harvest_peak(setting: Setting) -> tuple[int, int]:
 
 def _forward_peak(setting: Setting) -> tuple[int, int]:
     foot = setting.footprint
-    with rehearsal() as memory:
-        hidden = foot.feed(setting.branches, 0, setting.prompt + foot.slots - 1, None)
-        kept = hidden[:, setting.prompt - 1 :].contiguous()  # as `states` gathers them
-        del hidden, kept
-    return memory.peak, 0
+
+    def read() -> tuple[int, ...]:
+        with rehearsal() as memory:
+            hidden = foot.feed(setting.branches, 0, setting.prompt + foot.slots - 1, None)
+            kept = hidden[:, setting.prompt - 1 :].contiguous()  # as `states` gathers them
+            del hidden, kept
+        return (memory.peak,)
+
+    return foot.over_layers(read)[0], 0
 
 
 def _session_peak(setting: Setting, image: int) -> tuple[int, int]:
@@ -82,13 +89,19 @@ def _session_peak(setting: Setting, image: int) -> tuple[int, int]:
 
     foot, rows = setting.footprint, setting.branches
     slots = setting.prompt + foot.slots
-    with rehearsal() as memory:
-        cache = foot.new_cache(setting.prompt)
-        width = min(BLOCK, foot.slots)
-        foot.logits(foot.feed(rows, slots - width, width, cache))
-        walk = max(memory.peak + image, memory.live + 2 * image)  # the blocks' states, then their one tensor
-        foot.logits(foot.feed(rows, slots - 1, places(setting), cache))  # for which the cache grows
-        return max(walk, memory.peak + image), memory.live
+
+    def read() -> tuple[int, ...]:
+        with rehearsal() as memory:
+            cache = foot.new_cache(setting.prompt)
+            width = min(BLOCK, foot.slots)
+            foot.logits(foot.feed(rows, slots - width, width, cache))
+            walked = memory.peak, memory.live
+            foot.logits(foot.feed(rows, slots - 1, places(setting), cache))  # for which the cache grows
+            return *walked, memory.peak, memory.live
+
+    walk, open_then, siblings, open_now = foot.over_layers(read)
+    # The blocks' states, then their one tensor.
+    return max(walk + image, open_then + 2 * image, siblings + image), open_now
 
 
 def _states(*shape: int, dtype: torch.dtype) -> Tensor:

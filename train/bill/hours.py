@@ -5,7 +5,7 @@ done at full speed. Loops that start every kernel from Python take two to four t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from decoding.room import branches
 from train.bill.devices import Device
@@ -47,10 +47,11 @@ def durations(
         measured: whether the rates come from this machine; else the user gave them.
     """
     basis = MEASURED if measured else GIVEN
-    return [
-        _rollouts(setting, device, batch, rates[0], basis),
-        _training(setting, device, rates[1], basis),
-    ]
+    times = [_rollouts(setting, device, batch, rates[0], basis)]
+    if setting.processes > 1 and times[0].seconds is not None:
+        together = f"the same on all {setting.processes}, which torchrun -m train or torchrun -m data start"
+        times.append(replace(times[0], name="", work=together, seconds=times[0].seconds / setting.processes))
+    return [*times, _training(setting, device, rates[1], basis)]
 
 
 def _rollouts(
@@ -58,16 +59,13 @@ def _rollouts(
 ) -> Duration:
     images = setting.job.rollouts.images
     work = f"{images:,} images of {setting.backbone.grid.size:,} forwards, {batch} at a time, on one device"
-    if setting.processes > 1:
-        work += f" ({setting.processes} share them after torchrun -m data)"
     if rate is not None:
-        return _known(
-            "rollouts", work, images / rate, f"{rate:.3g} rollouts a second and device, {basis}", basis
-        )
+        why = f"{rate:.3g} rollouts a second and device, {basis}"
+        return Duration(name="rollouts", work=work, seconds=images / rate, basis=basis, why=why)
     if device is None:
         return _unknown("rollouts", work, "plan.images_per_second")
-    batches = images / batch
-    seconds = batches * setting.backbone.grid.size * forward_floor(setting, device, batch)
+    forwards = images / batch * setting.backbone.grid.size
+    seconds = forwards * forward_floor(setting, device, batch)
     return Duration(name="rollouts", work=work, seconds=seconds, basis=FLOOR, why=_floor(device))
 
 
@@ -76,7 +74,8 @@ def _training(setting: Setting, device: Device | None, rate: float | None, basis
     epochs = steps * setting.step_images / setting.job.rollouts.images
     work = f"{steps:,} steps of {setting.step_images} images, {epochs:.3g} times through the set"
     if rate is not None:
-        return _known("training", work, steps / rate, f"{rate:.3g} training steps a second, {basis}", basis)
+        why = f"{rate:.3g} training steps a second, {basis}"
+        return Duration(name="training", work=work, seconds=steps / rate, basis=basis, why=why)
     if device is None:
         return _unknown("training", work, "plan.steps_per_second")
     seconds = steps * setting.job.trainer.accumulate * step_floor(setting, device)
@@ -110,17 +109,13 @@ def _speed(setting: Setting, device: Device) -> float:
     return device.full if setting.backbone.dtype.itemsize == 4 else device.half
 
 
-def _known(name: str, work: str, seconds: float, why: str, basis: str) -> Duration:
-    return Duration(name=name, work=work, seconds=seconds, basis=basis, why=why)
-
-
 def _unknown(name: str, work: str, option: str) -> Duration:
     return Duration(
         name=name,
         work=work,
         seconds=None,
         basis=UNKNOWN,
-        why=f"unknown: set plan.gpu= or {option}=, or plan.probe=true to measure",
+        why=f"unknown: say {option}=, or plan.gpu= for a floor, or plan.probe=true to measure it here",
     )
 
 

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from math import ceil
 
 from data.rollout import MOST
-from train.bill.heads import harvest_peak, learning_peak
+from train.bill.heads import FP32, harvest_peak, learning_peak
 from train.bill.setting import Setting
 from train.source import STREAM
 from train.strategy import BUCKET
 
-FP32 = 4
 MOMENTS = 2
 QUALITY_AT_MOST = 16
 """Images at a time where the option is null; the benchmark's own rule."""
@@ -99,7 +98,7 @@ def _step(setting: Setting) -> dict[str, int]:
     moments = [
         {"gradients": waiting, "harvest": harvest},
         {"gradients": gradients, "states and cache": kept, "activations": activations},
-        {"gradients": gradients, "states and cache": kept, "the step": roots},
+        {"gradients": gradients, "states and cache": kept, "the optimiser's step": roots},
     ]
     worst = max(moments, key=lambda parts: sum(parts.values()))
     return {"backbone": setting.footprint.weights, **held, **worst}

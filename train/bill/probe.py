@@ -48,7 +48,15 @@ def _forwards(backbone: Backbone, warp: Warp, noise: Float[Tensor, " N"], step: 
 
 
 def training_rate(
-    backbone: Backbone, bank: DraftHeads, prompt: str, *, batch: int, guidance: float, chunk: int, seed: int, mixed: bool
+    backbone: Backbone,
+    bank: DraftHeads,
+    prompt: str,
+    *,
+    batch: int,
+    guidance: float,
+    chunk: int,
+    seed: int,
+    mixed: bool,
 ) -> float:
     """Steps a second of one device, data and bookkeeping left out; `bank` is trained by it."""
     schedule = Schedule(steps=STEPS + 2, warm_up=1, learning_rate=1e-6, weight_decay=0.0)

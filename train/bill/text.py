@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from data.bill import free_bytes
-from train.bill.disk import Item, missing
+from train.bill.disk import Item, by_disk, missing
 from train.bill.hours import Duration
 from train.bill.memory import Phase
 from train.bill.setting import Setting
@@ -12,29 +12,23 @@ from train.bill.setting import Setting
 def heading(setting: Setting, device: str) -> str:
     """What is planned."""
     backbone, foot = setting.backbone, setting.footprint
+    count = setting.processes
     return (
-        f"the bill of {backbone.name}: {backbone.grid.rows}x{backbone.grid.cols} tokens, "
-        f"{foot.multiplied / 1e9:.3g} billion weights in {str(backbone.dtype).removeprefix('torch.')}, "
-        f"{setting.weights:,} trained; {setting.processes} x {device}; GB are 10^9 bytes"
+        f"the bill of {backbone.name} on {count} x {device}: {backbone.grid.rows}x{backbone.grid.cols} tokens "
+        f"an image, {_count(foot.multiplied)} frozen weights in {str(backbone.dtype).removeprefix('torch.')}, "
+        f"{_count(setting.weights)} trained in fp32. GB are 10^9 bytes."
     )
 
 
 def disk_table(items: Sequence[Item]) -> str:
-    """What is written, and what the disk has."""
-    rows = [
-        (
-            item.name,
-            f"{'' if item.exact else '~'}{size(item.bytes + item.passing)}",
-            item.made,
-        )
-        for item in items
-    ]
+    """What is written, and what the disks have."""
+    rows = [(item.name, _about(item), item.made) for item in items]
     rows.append(("in all", size(sum(item.bytes + item.passing for item in items)), "~ is an estimate"))
-    folder = items[-1].folder
-    free = free_bytes(folder)
-    rows.append(
-        ("still to write", size(missing(items)), f"{size(free or 0)} are free on the disk of {folder}")
-    )
+    for these in by_disk(items):
+        # Named by what takes most of it.
+        folder = max(these, key=lambda item: item.bytes).folder
+        text = f"of {size(free_bytes(folder) or 0)} free on the disk of {folder}"
+        rows.append(("still to write", size(missing(these)), text))
     return _table("disk", rows)
 
 
@@ -49,7 +43,8 @@ def memory_table(phases: Sequence[Phase], space: int, total: int) -> str:
         for found in phases
     ]
     kept = 1 - space / total
-    rows.append(("room", size(space), f"of {size(total)}; {kept:.0%} is left to the driver and to kernels"))
+    text = f"of the {size(total)} of a device; {kept:.0%} is left to the driver and to kernels"
+    rows.append(("there is", size(space), text))
     return _table("peak memory of a device", rows)
 
 
@@ -77,8 +72,20 @@ def shards_table(setting: Setting) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in GB, of small things in MB."""
-    return f"{count / 1e9:,.2f} GB" if count >= 1e8 else f"{count / 1e6:,.2f} MB"
+    """Bytes in GB, of smaller things in MB or kB."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if count >= 0.1 * unit:
+            return f"{count / unit:,.2f} {name}"
+    return f"{count / 1e3:,.2f} kB"
+
+
+def _about(item: Item) -> str:
+    return f"{'' if item.exact else '~'}{size(item.bytes + item.passing)}"
+
+
+def _count(weights: int) -> str:
+    """Weights in words."""
+    return f"{weights / 1e9:.3g} billion" if weights >= 1e9 else f"{weights / 1e6:.3g} million"
 
 
 def _span(time: Duration) -> str:

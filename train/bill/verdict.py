@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from backbones.errors import NoRoomError
-from data.bill import disk_of, free_bytes
-from train.bill.disk import Item, missing
-from train.bill.memory import FP32, PHASES, phase
+from data.bill import free_bytes
+from train.bill.disk import Item, by_disk, missing
+from train.bill.heads import FP32
+from train.bill.memory import PHASES, phase, rollout_batch
 from train.bill.setting import Setting
+from train.source import STREAM
 
 CHUNKS = (16384, 8192, 4096)
 """What trainer.loss_chunk is lowered to, the mildest first."""
@@ -21,12 +23,7 @@ def check_disk(found: list[Item]) -> None:
     Raises:
         NoRoomError: naming the disk's folder, and what takes most of it.
     """
-    disks: dict[int, list[Item]] = {}
-    for item in found:
-        place = disk_of(item.folder)
-        if place is not None:
-            disks.setdefault(place.stat().st_dev, []).append(item)
-    for these in disks.values():
+    for these in by_disk(found):
         needed, free = missing(these), free_bytes(these[0].folder)
         if free is not None and needed > free:
             most = max(these, key=lambda item: item.bytes)
@@ -110,6 +107,10 @@ def _training(setting: Setting, space: int) -> Change | None:
             smaller = setting.changed("trainer", loss_chunk=chunk)
             if chunk < setting.job.trainer.loss_chunk and fits(smaller):
                 return [f"trainer.loss_chunk={chunk}"], smaller
+    if setting.job.data.mode == STREAM:
+        fewer = _largest(setting, "rollouts", "batch", fits, rollout_batch(setting, space) - 1)
+        if fewer is not None:
+            return fewer
     options: list[str] = []
     if setting.processes > 1 and setting.job.trainer.strategy in ("auto", "ddp"):
         setting = setting.changed("trainer", strategy="deepspeed", zero_stage=2)
