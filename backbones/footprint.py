@@ -6,6 +6,7 @@ of `device=meta`, or a real one by `without_values`.
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -79,7 +80,7 @@ class Footprint:
 
     def new_cache(self, prompt: int) -> SlotCache:
         """An empty cache for prompts of `prompt` slots and an image; it allocates when it is first fed."""
-        return SlotCache(len(self.backbone._trunk.layers), prompt + self.slots)
+        return SlotCache(len(self._stack), prompt + self.slots)
 
     def over_layers(self, work: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
         """What `work` measures of the whole trunk, found on a few layers: each further one adds the same.
@@ -87,7 +88,7 @@ class Footprint:
         Args:
             work: feeds slots, and gives bytes that grow by the layer.
         """
-        trunk, whole = self.backbone._trunk, self.backbone._trunk.layers
+        trunk, whole = self.backbone._trunk, self._stack
         if len(whole) <= sum(FEW):
             return work()
         found = []
@@ -132,6 +133,11 @@ class Footprint:
         """
         longest = sorted(set(prompts), key=len)[-4:]
         return max(self.backbone.encode([prompt]).mask.shape[1] for prompt in longest)
+
+    @property
+    def _stack(self) -> nn.ModuleList:
+        """The layers of the trunk, one after the other."""
+        return cast(nn.ModuleList, self.backbone._trunk.layers)
 
     def _matrices(self) -> list[Tensor]:
         """Weights of the linear layers of the trunk and the output layer."""

@@ -13,7 +13,7 @@ from data.manifest import encoded
 from data.plan import Plan
 from data.shards import Rollout, image_key, pack
 
-SAMPLED = 64
+SAMPLED = 16
 """Shards that are packed, evenly through the set; the others are taken to be like them."""
 CONTRACT = 370
 """Bytes of the contract of a set, more or less."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from backbones.contract import Backbone, Sampling
+from backbones.errors import RowcastError
 from backbones.registry import load_backbone, rollout_prompts
 from conf.decoders import decoder_names, decoder_options
 from conf.schema import EvalJob, Model, Sets

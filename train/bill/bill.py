@@ -1,5 +1,6 @@
 """The bill of a run: printed on demand, and checked without a word before every run."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from backbones.capacity import LEFT, total
@@ -13,9 +14,9 @@ from conf.schema import TrainJob
 from data.rollout import MOST
 from train.bill import text
 from train.bill.devices import DEVICES, here
-from train.bill.disk import items
+from train.bill.disk import Item, items
 from train.bill.hours import durations
-from train.bill.memory import PHASES, phase, rollout_batch
+from train.bill.memory import PHASES, Phase, phase, rollout_batch
 from train.bill.probe import sampling_rate, training_rate
 from train.bill.setting import Setting, published
 from train.bill.verdict import check_disk, check_images, check_memory
@@ -54,7 +55,8 @@ def check_fit(job: TrainJob, backbone: Backbone | None = None) -> None:
         return
     with foresight("the run goes on without knowing whether it fits"):
         setting = published(job, _kind(job)) if backbone is None else _loaded(job, backbone)
-        _check(setting, _space(job))
+        space = _space(job)
+        _check(setting, space, items(setting), [phase(name, setting, space) for name in PHASES])
 
 
 def sampling_batch(job: TrainJob, backbone: Backbone) -> int:
@@ -72,14 +74,15 @@ def _print(job: TrainJob) -> None:
     setting = published(job, _kind(job))
     space, rates = _space(job), (job.plan.images_per_second, job.plan.steps_per_second)
     print(text.heading(setting, name or setting.device))
-    print(f"\n{text.disk_table(items(setting))}", flush=True)
+    written = items(setting)
+    print(f"\n{text.disk_table(written)}", flush=True)
     found = [phase(name, setting, space) for name in PHASES]
     print(f"\n{text.memory_table(found, space, _memory(job))}", flush=True)
     if job.plan.probe:
         rates = _measured(job, setting, space)
     times = durations(setting, device, rollout_batch(setting, space), rates, measured=job.plan.probe)
     print(f"\n{text.time_table(times)}\n\n{text.shards_table(setting)}\n", flush=True)
-    _check(setting, space)
+    _check(setting, space, written, found)
     print("it fits")
 
 
@@ -87,10 +90,10 @@ def _loaded(job: TrainJob, backbone: Backbone) -> Setting:
     return Setting(job, without_values(backbone), _kind(job))
 
 
-def _check(setting: Setting, space: int) -> None:
+def _check(setting: Setting, space: int, written: Sequence[Item], phases: Sequence[Phase]) -> None:
     check_images(setting)
-    check_disk(items(setting))
-    check_memory(setting, space)
+    check_disk(written)
+    check_memory(setting, space, phases)
 
 
 def _device_name(job: TrainJob) -> str | None:

@@ -145,7 +145,7 @@ def _states(setting: Setting) -> Item:
     data = setting.job.data
     image, cap = state_bytes(setting), round(data.cache_gb * GB)
     whole = setting.job.rollouts.images * image
-    text = f"{image / 1e6:.3g} MB an image, {whole / 1e9:,.1f} GB in all, at most data.cache_gb={data.cache_gb:g}"
+    text = f"{image / 1e6:.3g} MB an image, {whole / 1e9:,.1f} GB for all of them"
     return Item(name="states", folder=data.cache, bytes=min(cap, whole), exact=False, made=text)
 
 

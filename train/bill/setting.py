@@ -135,9 +135,8 @@ class Setting:
 
     def with_heads(self, **options: Any) -> "Setting":
         """The same with other options of the heads."""
-        return self._with(
-            replace(self.job, heads={**self.job.heads, **options}), "heads", "weights", "largest_part"
-        )
+        job = replace(self.job, heads={**self.job.heads, **options})
+        return self._with(job, "heads", "weights", "largest_part")
 
     def _with(self, job: TrainJob, *forgotten: str) -> "Setting":
         other = Setting(job, self.backbone, self.device)

@@ -14,9 +14,9 @@ def heading(setting: Setting, device: str) -> str:
     backbone, foot = setting.backbone, setting.footprint
     count = setting.processes
     return (
-        f"the bill of {backbone.name} on {count} x {device}: {backbone.grid.rows}x{backbone.grid.cols} tokens "
-        f"an image, {_count(foot.multiplied)} frozen weights in {str(backbone.dtype).removeprefix('torch.')}, "
-        f"{_count(setting.weights)} trained in fp32. GB are 10^9 bytes."
+        f"the bill of {backbone.name} on {count} x {device} (GB are 10^9 bytes)\n"
+        f"  {backbone.grid.rows}x{backbone.grid.cols} tokens an image, {_count(foot.multiplied)} frozen "
+        f"weights in {str(backbone.dtype).removeprefix('torch.')}, {_count(setting.weights)} trained in fp32"
     )
 
 

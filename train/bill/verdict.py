@@ -6,7 +6,7 @@ from backbones.errors import NoRoomError
 from data.bill import free_bytes
 from train.bill.disk import Item, by_disk, missing
 from train.bill.heads import FP32
-from train.bill.memory import PHASES, phase, rollout_batch
+from train.bill.memory import Phase, phase, rollout_batch
 from train.bill.setting import Setting
 from train.source import STREAM
 
@@ -17,7 +17,7 @@ Change = tuple[list[str], Setting]
 """Options to write, and the setting with them."""
 
 
-def check_disk(found: list[Item]) -> None:
+def check_disk(found: Sequence[Item]) -> None:
     """Refuses what will not fit on a disk.
 
     Raises:
@@ -56,17 +56,18 @@ def check_images(setting: Setting) -> None:
         )
 
 
-def check_memory(setting: Setting, space: int) -> None:
+def check_memory(setting: Setting, space: int, phases: Sequence[Phase]) -> None:
     """Refuses what will not fit into a device.
 
     Args:
         setting: of the run.
         space: bytes that tensors may take there.
+        phases: what it needs.
 
     Raises:
         NoRoomError: naming the phases, what takes most of each, and the smallest change that fits.
     """
-    over = [found for name in PHASES if (found := phase(name, setting, space)).bytes > space]
+    over = [found for found in phases if found.bytes > space]
     if not over:
         return
     text = ", ".join(
