@@ -75,7 +75,7 @@ def test_a_few_layers_tell_of_all(pocket):
 
 def test_what_cannot_be_foreseen_is_said_and_done(capsys):
     """A backbone of one's own, without the shared trunk."""
-    backbone = CoordinateBackbone()
+    backbone = CoordinateBackbone(rows=4, cols=4)
     assert rollouts_at_once(backbone, backbone.sampling, ["a coat"], None) == 32
     said = capsys.readouterr().err
     assert said.count("\n") == 1
@@ -157,7 +157,9 @@ def test_what_is_advised_fits(small, name, section, options):
 
 
 def test_nothing_is_advised_where_nothing_fits(small):
-    with pytest.raises(RowcastError, match=r"take a smaller model.size or a device of \d+ GB, since"):
+    with pytest.raises(
+        RowcastError, match=r"take a smaller model.size or a device of \d+ GB, since one image"
+    ):
         check_memory(small, 10**8, [phase("rollouts", small, 10**8)])
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from decoding.room import branches
 from train.bill.devices import Device
 from train.bill.setting import Setting
+from train.source import STREAM
 
 GIVEN, MEASURED, FLOOR, UNKNOWN = "given", "measured", "floor", "unknown"
 
@@ -47,10 +48,15 @@ def durations(
         measured: whether the rates come from this machine; else the user gave them.
     """
     basis = MEASURED if measured else GIVEN
-    times = [_rollouts(setting, device, batch, rates[0], basis)]
-    if setting.processes > 1 and times[0].seconds is not None:
-        together = f"the same on all {setting.processes}, which torchrun -m train or torchrun -m data start"
-        times.append(replace(times[0], name="", work=together, seconds=times[0].seconds / setting.processes))
+    alone = _rollouts(setting, device, batch, rates[0], basis)
+    times = [alone]
+    if alone.seconds is not None and setting.processes > 1:
+        together = replace(alone, seconds=alone.seconds / setting.processes)
+        if setting.job.data.mode == STREAM:
+            times = [replace(together, work=f"{alone.work}; {setting.processes} devices beside training")]
+        else:
+            started = "which torchrun -m train or torchrun -m data start"
+            times.append(replace(together, name="", work=f"the same on all {setting.processes}, {started}"))
     return [*times, _training(setting, device, rates[1], basis)]
 
 
@@ -58,7 +64,8 @@ def _rollouts(
     setting: Setting, device: Device | None, batch: int, rate: float | None, basis: str
 ) -> Duration:
     images = setting.job.rollouts.images
-    work = f"{images:,} images of {setting.backbone.grid.size:,} forwards, {batch} at a time, on one device"
+    work = f"{images:,} images of {setting.backbone.grid.size:,} forwards, {batch} at a time"
+    work += "" if setting.job.data.mode == STREAM else ", on one device"
     if rate is not None:
         why = f"{rate:.3g} rollouts a second and device, {basis}"
         return Duration(name="rollouts", work=work, seconds=images / rate, basis=basis, why=why)

@@ -50,7 +50,7 @@ def phase(name: str, setting: Setting, space: int) -> Phase:
         return Phase(name=name, parts=_benchmark(setting, space))
     images = rollout_batch(setting, space)
     painted = images * setting.sampled.image
-    return Phase(name=name, parts={"backbone": setting.footprint.weights, f"{images} images": painted})
+    return Phase(name=name, parts={"backbone": setting.footprint.weights, _images(images): painted})
 
 
 def rollout_batch(setting: Setting, space: int) -> int:
@@ -109,7 +109,7 @@ def _training(setting: Setting, space: int) -> dict[str, int]:
     parts = _step(setting)
     if setting.job.data.mode == STREAM:
         images = rollout_batch(setting, space)
-        parts[f"sampling {images} images"] = images * setting.sampled.image
+        parts[f"sampling {_images(images)}"] = images * setting.sampled.image
     return parts
 
 
@@ -118,7 +118,7 @@ def _validation(setting: Setting) -> dict[str, int]:
     held, images = sum(trained(setting).values()), setting.job.trainer.validation_images
     single = setting.drafted
     painted = max(images * single.image, images * single.open + setting.pixels.work(images))
-    return {"backbone": setting.footprint.weights, "training": held, f"{images} images": painted}
+    return {"backbone": setting.footprint.weights, "training": held, _images(images): painted}
 
 
 def _benchmark(setting: Setting, space: int) -> dict[str, int]:
@@ -129,4 +129,8 @@ def _benchmark(setting: Setting, space: int) -> dict[str, int]:
         images = min(images, (space - setting.footprint.weights - heads) // setting.drafted.image)
     images = max(1, min(images, options.quality_images or 1))
     painted = max(images * setting.drafted.image, setting.pixels.first)
-    return {"backbone": setting.footprint.weights, "heads": heads, f"{images} images": painted}
+    return {"backbone": setting.footprint.weights, "heads": heads, _images(images): painted}
+
+
+def _images(count: int) -> str:
+    return "1 image" if count == 1 else f"{count} images"

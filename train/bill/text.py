@@ -59,13 +59,14 @@ def shards_table(setting: Setting) -> str:
     """Shards and images against the processes that share them."""
     options, processes = setting.job.rollouts, setting.processes
     shards = -(-options.images // options.shard_images)
-    step = setting.step_images
+    together = setting.job.trainer.batch * processes
+    steps, rest = options.images / setting.step_images, options.images % together
     rows = [
         ("shards", f"{shards:,}", f"{shards / processes:,.1f} for each of {processes} processes"),
         (
             "an epoch",
-            f"{options.images // step:,} steps",
-            f"{options.images % step} images are left out of each",
+            f"{steps:,.0f} steps",
+            f"of {setting.step_images} images" + (f"; {rest} are left out of each" if rest else ""),
         ),
     ]
     return _table("shards and processes", rows)

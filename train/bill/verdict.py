@@ -1,12 +1,14 @@
 """Whether a run fits, and the smallest change that makes it fit."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil
 
+from backbones.capacity import LEFT
 from backbones.errors import NoRoomError
 from data.bill import free_bytes
 from train.bill.disk import Item, by_disk, missing
 from train.bill.heads import FP32
-from train.bill.memory import Phase, phase, rollout_batch
+from train.bill.memory import PHASES, Phase, phase, rollout_batch
 from train.bill.setting import Setting
 from train.source import STREAM
 
@@ -75,12 +77,19 @@ def check_memory(setting: Setting, space: int, phases: Sequence[Phase]) -> None:
     )
     advice = remedy([found.name for found in over], setting, space)
     if advice is None:
-        most = max(found.bytes for found in over) / 1e9
         half = "model.dtype=bfloat16, " if setting.backbone.dtype.itemsize == FP32 else ""
-        change = f"take {half}a smaller model.size or a device of {most:.0f} GB, since no smaller batch fits"
+        least = ceil(least_memory(setting, space) / 1e9)
+        change = f"take {half}a smaller model.size or a device of {least} GB, since one image is too much"
     else:
         change = f"{' '.join(advice)} fits"
     raise NoRoomError(f"expected at most {space / 1e9:.1f} GB on each device, found {text}: {change}")
+
+
+def least_memory(setting: Setting, space: int) -> int:
+    """Bytes of the smallest device that a run fits into with one image at a time."""
+    single = setting.changed("rollouts", batch=1).changed("benchmark", quality_batch=1)
+    single = single.changed("trainer", batch=1, validation_images=1, loss_chunk=CHUNKS[-1])
+    return round(max(phase(name, single, space).bytes for name in PHASES) / (1 - LEFT))
 
 
 def remedy(names: Sequence[str], setting: Setting, space: int) -> list[str] | None:
