@@ -13,7 +13,7 @@ from train.bill.heads import FP32, places
 from train.bill.setting import Setting
 from train.loggers import FILE
 from train.meter import LOG_EVERY
-from train.saving import KEPT
+from train.saving import KEPT, checkpoint_name
 from train.source import STATE, STATES
 
 ENTRY = 900
@@ -60,6 +60,7 @@ def items(setting: Setting) -> list[Item]:
     """Everything that a run from the start leaves on disk."""
     folder = Path(setting.job.folder)
     checkpoint, heads = checkpoint_bytes(setting), FP32 * setting.weights + CARD
+    done = folder / run.CHECKPOINTS / checkpoint_name(setting.job.trainer.steps)
     found = [*rollout_items(setting)]
     if setting.job.data.mode == STATES:
         found.append(_states(setting))
@@ -68,7 +69,7 @@ def items(setting: Setting) -> list[Item]:
             name="checkpoints",
             folder=str(folder / run.CHECKPOINTS),
             bytes=KEPT * checkpoint,
-            passing=checkpoint,
+            passing=0 if done.exists() else checkpoint,
             made=f"{KEPT} kept and one being written, {checkpoint:,} bytes each",
         ),
         Item(
