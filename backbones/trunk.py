@@ -234,6 +234,8 @@ class SharedTrunk(Backbone):
                 f"expected {self.grid.size} tokens an image ({self.grid.rows}x{self.grid.cols}), "
                 f"found {tokens.shape[1]}: pass whole images"
             )
+        if tokens.is_meta:  # has no values to check
+            return
         low, high = int(tokens.min()), int(tokens.max())
         if low < 0 or high >= self.codes:
             raise RowcastError(

@@ -68,7 +68,7 @@ class SamplingOverrides:
 class Rollouts:
     folder: str
     images: int = field(metadata=count(1, 1_000_000))
-    batch: int = field(metadata=count(1))
+    batch: int | None = field(metadata=count(1))
     shard_images: int = field(metadata=count(1))
     seed: int = field(metadata=seed_range())
     prompts: str | None
@@ -118,7 +118,16 @@ class Benchmark:
     quality_images: int = field(metadata=count(0, 1_000_000))
     warm_up: int = field(metadata=count(0))
     seed: int = field(metadata=seed_range())
-    quality_batch: int = field(metadata=count(1))
+    quality_batch: int | None = field(metadata=count(1))
+
+
+@dataclass
+class PlanOptions:
+    gpu: str = field(metadata=one_of("auto", "b200", "h200", "h100", "a100", "a100_40", "l40s", "rtx4090"))
+    memory_gb: float | None = field(metadata=above(0))
+    images_per_second: float | None = field(metadata=above(0))
+    steps_per_second: float | None = field(metadata=above(0))
+    probe: bool
 
 
 @dataclass
@@ -133,6 +142,8 @@ class TrainJob:
     wandb: Wandb
     tensorboard: str = field(metadata=one_of("auto", "true", "false"))
     benchmark: Benchmark
+    plan_only: bool
+    plan: PlanOptions
     folder: str
     resume: str
 

@@ -16,8 +16,9 @@ def run(job: DataJob) -> None:
     import torch
 
     from backbones.registry import load_backbone, rollout_prompts
+    from data.bill import check_disk, rollout_bytes
     from data.processes import local_rank, rank_and_count
-    from data.rollout import make_rollouts
+    from data.rollout import make_rollouts, rollouts_at_once
     from decoding.prompts import read_prompts
 
     options = asdict(job.rollouts)
@@ -27,7 +28,11 @@ def run(job: DataJob) -> None:
         torch.cuda.set_device(local_rank() % devices)
     backbone = load_backbone(**asdict(job.model))
     overrides = {name: value for name, value in asdict(job.sampling).items() if value is not None}
-    rollouts = make_rollouts(backbone, prompts, sampling=replace(backbone.sampling, **overrides), **options)
+    sampling = replace(backbone.sampling, **overrides)
+    plan = {name: options[name] for name in ("images", "shard_images", "seed")}
+    check_disk(job.rollouts.folder, rollout_bytes(prompts, grid=backbone.grid, sampling=sampling, **plan))
+    options["batch"] = rollouts_at_once(backbone, sampling, prompts, options["batch"])
+    rollouts = make_rollouts(backbone, prompts, sampling=sampling, **options)
     if rank_and_count()[0] != 0:
         return  # the first one speaks for all
     rollouts.verify()

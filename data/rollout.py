@@ -33,6 +33,10 @@ from data.rollouts import RolloutSet
 from data.sampler import Sampler
 from data.shards import Rollout, pack, publish
 from data.storage import Storage, open_storage
+from decoding.room import images_at_once
+
+MOST = 32
+"""Images sampled at a time where nobody asks for a number: more take more memory and save little time."""
 
 
 def make_rollouts(
@@ -86,6 +90,17 @@ def make_rollouts(
             work.fill(ranges)
         work.tidy()
     return RolloutSet(work.storage, images, mend=mend)
+
+
+def rollouts_at_once(
+    backbone: Backbone, sampling: Sampling, prompts: Sequence[str], wanted: int | None
+) -> int:
+    """`rollouts.batch`: what was asked for if it fits into memory, or as many as fit, at most `MOST`.
+
+    Raises:
+        NoRoomError: if they do not fit, with the largest number that does.
+    """
+    return images_at_once(backbone, sampling, prompts, wanted=wanted, most=MOST, option="rollouts.batch")
 
 
 @dataclass(frozen=True, kw_only=True)

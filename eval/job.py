@@ -3,13 +3,14 @@
 import random
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from backbones.contract import Backbone, Sampling
 from backbones.errors import RowcastError
 from backbones.registry import load_backbone, rollout_prompts
 from conf.decoders import decoder_names, decoder_options
@@ -19,6 +20,7 @@ from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.options import HEADS
 from decoding.prompts import read_prompts
+from decoding.room import ROWS_AT_ONCE, images_at_once
 from eval.bench import Plan
 from eval.benchmark import Extras, require_baseline, run_benchmark
 from eval.heads import UNTRAINED, find_bundles, load_bundles, untrained_heads
@@ -32,6 +34,8 @@ from eval.reference import LOOP, reference_loop
 from eval.table import json_line, terminal_table
 from heads.contract import DraftHeads
 
+QUALITY_BATCH = 16
+"""Images painted at a time where nobody asks for a number; more take more memory and save little time."""
 UNTRAINED_SEED = 0
 """Of random weights."""
 
@@ -87,7 +91,7 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
         options=checked.options,
         items=checked.items,
         sampling=sampling,
-        plan=_plan(job, len(checked.items)),
+        plan=_plan(job, len(checked.items), _quality_batch(job, backbone, sampling, checked.prompts)),
         folder=folder,
         command=shlex.join(["python", "-m", program, *sys.argv[1:]]),
         extras=Extras(
@@ -151,14 +155,14 @@ def part(text: str) -> Shard:
     return Shard(part=int(number) - 1, of=int(total))
 
 
-def _plan(job: EvalJob, items: int) -> Plan:
+def _plan(job: EvalJob, items: int, quality_batch: int) -> Plan:
     wanted = job.benchmark
     return Plan(
         images=min(wanted.images, items),
         quality_images=min(wanted.quality_images, items),
         warm_up=wanted.warm_up,
         seed=wanted.seed,
-        quality_batch=wanted.quality_batch,
+        quality_batch=quality_batch,
         reference_images=job.ladder,
     )
 
@@ -178,6 +182,26 @@ def _placed(model: Model) -> Model:
     if not together or model.device != "auto" or not torch.cuda.is_available():
         return model
     return replace(model, device=f"cuda:{local_rank() % torch.cuda.device_count()}")
+
+
+def _quality_batch(job: EvalJob, backbone: Backbone, sampling: Sampling, prompts: Sequence[str]) -> int:
+    """`benchmark.quality_batch`: what was asked for, or as many images as fit into memory.
+
+    Raises:
+        NoRoomError: if they do not fit, with the largest number that does.
+    """
+    options = job.benchmark
+    if not options.quality_images:
+        return 1
+    return images_at_once(
+        backbone,
+        sampling,
+        prompts,
+        wanted=options.quality_batch,
+        most=QUALITY_BATCH,
+        option="benchmark.quality_batch",
+        block=ROWS_AT_ONCE * backbone.grid.cols,
+    )
 
 
 def _method(chosen: Mapping[str, Any], heads: Mapping[str, DraftHeads]) -> Method:

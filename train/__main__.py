@@ -27,6 +27,7 @@ def main(job: TrainJob) -> None:
 
     from checkpoints.bundle import attach_results
     from eval.job import check, run
+    from train.bill.bill import print_bill
     from train.job import heading, train
     from train.run import BENCHMARK, HEADS
 
@@ -39,6 +40,9 @@ def main(job: TrainJob) -> None:
         folder=str(folder / BENCHMARK),
     )
     prompts = check(benchmark).prompts
+    if job.plan_only:
+        print_bill(job)
+        return
     if train(job, prompts[: max(job.benchmark.images, job.benchmark.quality_images)]) is None:
         return
     heading(4, f"benchmark: {benchmark.folder}")

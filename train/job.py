@@ -30,6 +30,7 @@ from heads.kinds import build_heads
 from heads.options import parse_heads
 from train import run
 from train.agreement import ElsewhereError
+from train.bill.bill import check_fit, sampling_batch
 from train.cluster import require_processes
 from train.fit import Parts, fit
 from train.learning import IMAGE_ROWS, Learning, conclude
@@ -69,7 +70,9 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
     require_tensorboard(job.tensorboard)
     with run.occupied(folder):
         run.resume_point(folder, job.resume)  # refused here rather than after hours of sampling
+        check_fit(job)
         parts = _parts(job)
+        check_fit(job, parts.backbone)
         for prompt in dict.fromkeys(later):
             parts.backbone.encode([prompt])
         heading(1, f"rollouts: {job.rollouts.images} images in {job.rollouts.folder}")
@@ -151,6 +154,7 @@ def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
     none is away in training while another finds damage and the set is made whole again.
     """
     options = {name: value for name, value in asdict(job.rollouts).items() if name != "prompts"}
+    options["batch"] = sampling_batch(job, parts.backbone)
     streams = job.data.mode == STREAM
     if streams:
         options["images"] = min(CHECKED_IMAGES, job.rollouts.images)
@@ -158,7 +162,10 @@ def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
         parts.backbone, parts.prompts, sampling=parts.sampling, on_damage=job.data.on_damage, **options
     )
     rollouts.verify()
-    source = open_stream(job, parts.backbone, parts.sampling, parts.prompts) if streams else rollouts
+    source: RolloutSet | Stream = rollouts
+    if streams:
+        source = open_stream(job, parts.backbone, parts.sampling, parts.prompts, options["batch"])
+    rollouts.verify()
     if process_rank() != 0:
         return source
     images = [rollouts[i] for i in range(min(CHECKED_IMAGES, len(rollouts)))]

@@ -24,10 +24,16 @@ CHECKPOINTS, STATE = 3, 12
 """Checkpoints on disk at a time, and bytes a weight in them: itself and its two moments, in fp32."""
 
 
-def open_stream(job: TrainJob, backbone: Backbone, sampling: Sampling, prompts: Sequence[str]) -> Stream:
-    """The stream of a set whose contract has been signed; a prompt that the model can't take is refused."""
+def open_stream(
+    job: TrainJob, backbone: Backbone, sampling: Sampling, prompts: Sequence[str], batch: int
+) -> Stream:
+    """The stream of a set whose contract has been signed, `batch` images sampled at a time.
+
+    Raises:
+        RowcastError: if the model can't take one of the prompts.
+    """
     options, storage = job.rollouts, open_storage(job.rollouts.folder)
-    sampler = Sampler(backbone, Plan(prompts, options.seed), sampling, options.seed, options.batch)
+    sampler = Sampler(backbone, Plan(prompts, options.seed), sampling, options.seed, batch)
     if process_rank() == 0:
         sampler.check_prompts(range(options.images))
     return Stream(

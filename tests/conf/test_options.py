@@ -87,6 +87,8 @@ def test_every_option_is_commented(path):
             "trainer",
             "wandb",
             "benchmark",
+            "plan",
+            "rollouts",
         ):
             assert "#" in line, f"{path.name}: {line}"
 

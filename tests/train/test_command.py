@@ -9,6 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
+
+from conf.check import FOLDER, typed
+from conf.schema import TrainJob
+from data.bill import occupied
+from train.bill.disk import items, missing
+from train.bill.setting import published
 
 pytestmark = pytest.mark.integration
 
@@ -114,6 +121,27 @@ def test_the_run_folder_says_what_it_holds(runs):
     }
     assert names - {".lock"} == expected
     assert (whole / "train/benchmark/report.html").exists()
+
+
+def test_the_run_has_written_what_its_bill_says(runs):
+    """Item by item where the options fix the bytes, and in all."""
+    folder = runs[0]
+    words = [*OPTIONS, f"folder={folder}/train", f"rollouts.folder={folder}/rollouts"]
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        job = typed(compose("train", words), TrainJob)
+    setting = published(job, "cpu")
+    said = items(setting)
+    for item in said:
+        written = occupied(item.folder)
+        if item.folder == job.rollouts.folder:
+            kind = "tar" if item.name == "rollouts" else "json"
+            written = sum(path.stat().st_size for path in Path(item.folder).glob(f"*.{kind}"))
+        if item.exact:
+            assert item.bytes == pytest.approx(written, rel=0.02), item.name
+    whole = occupied(str(folder))
+    assert sum(item.bytes for item in said) == pytest.approx(whole, rel=0.02)
+    assert sum(item.bytes for item in said if not item.exact) < 0.01 * whole, "what is estimated is small"
+    assert missing(said) < 0.01 * whole, "all of it is there"
 
 
 def test_other_options_are_refused_in_the_same_folder(runs):
