@@ -29,6 +29,14 @@ def text_or_texts(text: str) -> Mapping[str, Rule]:
     )
 
 
+def some_of(*names: str) -> Mapping[str, Rule]:
+    """One name or a list of names."""
+    return rule(
+        f"a list out of {', '.join(names)}",
+        lambda value: set([value] if isinstance(value, str) else value) <= set(names),
+    )
+
+
 def is_part(text: str) -> bool:
     """Whether a text names a part, `2/8`, or leaves it to the launcher."""
     part = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
@@ -182,6 +190,15 @@ class Sets:
 
 
 @dataclass
+class Scoring:
+    preset: str = field(metadata=one_of("clean", "sjd", "lantern"))
+    clip: str | None
+    detector: str
+    colours: str
+    vqa: str
+
+
+@dataclass
 class EvalJob:
     model: Model
     sampling: SamplingOverrides
@@ -193,6 +210,10 @@ class EvalJob:
     shard: str = field(default="1/1", metadata=rule("auto, or a part such as 2/8", is_part))
     baselines: str | None = None
     ladder: int = field(default=0, metadata=count(0, 1_000_000))
+    scores: Any = field(default_factory=list, metadata=some_of("clip", "geneval", "dpg"))
+    scoring: Scoring | None = None
+    """The models behind `scores`."""
+    attach: bool = False
 
 
 @dataclass

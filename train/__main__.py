@@ -21,11 +21,9 @@ def benchmark_prompts(job: TrainJob) -> str | None:
 
 def main(job: TrainJob) -> None:
     """Runs the job; heavy libraries are imported here, so that `--help` and mistakes answer at once."""
-    import json
     from dataclasses import replace
     from pathlib import Path
 
-    from checkpoints.bundle import attach_results
     from eval.job import check, run
     from train.job import heading, train
     from train.run import BENCHMARK, HEADS
@@ -37,14 +35,13 @@ def main(job: TrainJob) -> None:
         benchmark=replace(job.benchmark, prompts=benchmark_prompts(job)),
         heads=str(folder / HEADS),
         folder=str(folder / BENCHMARK),
+        attach=True,
     )
     prompts = check(benchmark).prompts
     if train(job, prompts[: max(job.benchmark.images, job.benchmark.quality_images)]) is None:
         return
     heading(4, f"benchmark: {benchmark.folder}")
-    report = run(benchmark, program="train")
-    assert report is not None, "a whole benchmark, not a part"
-    attach_results(benchmark.heads, json.loads(report.with_name("results.json").read_text()))
+    run(benchmark, program="train")
 
 
 if __name__ == "__main__":
