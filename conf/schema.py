@@ -131,6 +131,7 @@ class TrainJob:
     rollouts: Rollouts
     heads: Any = field(metadata=named(HEADS))
     """One of `heads.options.HEADS`, as a mapping with its `name`."""
+    start_from: str | None
     trainer: Trainer
     data: Data
     wandb: Wandb

@@ -7,6 +7,7 @@ benchmark.quality_images=2 folder=outputs/smoke rollouts.folder=outputs/smoke/ro
 
 from conf.launch import launch
 from conf.schema import EvalJob, TrainJob
+from train.words import expand
 
 
 def benchmark_prompts(job: TrainJob) -> str | None:
@@ -45,4 +46,4 @@ def main(job: TrainJob) -> None:
 
 
 if __name__ == "__main__":
-    launch("train", TrainJob, main)
+    launch("train", TrainJob, main, expand=expand)

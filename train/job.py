@@ -33,6 +33,7 @@ from train.cluster import local_rank, process_rank, require_processes
 from train.fit import Parts, fit
 from train.learning import IMAGE_ROWS, Learning, conclude
 from train.loggers import FILE, last_metrics, require_tensorboard, require_wandb_key
+from train.origin import Origin, begin, origin_of
 from train.saving import read_heads
 from train.source import STREAM, open_stream
 
@@ -73,7 +74,7 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
             parts.backbone.encode([prompt])
         heading(1, f"rollouts: {job.rollouts.images} images in {job.rollouts.folder}")
         rollouts = _rollouts(job, parts)
-        contract = _contract(job, rollouts)
+        contract = _contract(job, rollouts, parts.origin)
         run.require_origin(job.resume, contract)
         if job.resume == run.ANEW and (aside := run.set_aside(folder)):
             print(f"the earlier run in {folder} is now in {aside}")
@@ -123,12 +124,17 @@ def _parts(job: TrainJob) -> Parts:
     torch.manual_seed(job.trainer.seed)
     bank = _new_heads(job, backbone.width)
     bank.check_targets(backbone.grid)
+    origin = None
+    if job.start_from is not None:
+        origin = origin_of(job.start_from, Path(job.folder), job.resume)
+        begin(bank, origin, backbone, Path(job.folder), job.resume)
     return Parts(
         backbone=backbone,
         bank=bank,
         sampling=replace(backbone.sampling, **overrides),
         prompts=read_prompts(given) if given else rollout_prompts(job.model.name),
         painters={name: _painter(name, bank) for name in PAINTERS[bank.kind]},
+        origin=origin,
     )
 
 
@@ -166,7 +172,7 @@ def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
     return source
 
 
-def _contract(job: TrainJob, rollouts: RolloutSet | Stream) -> dict[str, Any]:
+def _contract(job: TrainJob, rollouts: RolloutSet | Stream, origin: Origin | None) -> dict[str, Any]:
     """What the final weights depend on."""
     made = asdict(rollouts.contract)
     trainer = asdict(job.trainer)
@@ -175,7 +181,8 @@ def _contract(job: TrainJob, rollouts: RolloutSet | Stream) -> dict[str, Any]:
     free += ("strategy", "zero_stage", "devices", "nodes", "accumulate")
     for name in free:
         trainer.pop(name)
-    return run.flat(
+    started = {} if origin is None else origin.contract()
+    return started | run.flat(
         {
             "model": {"name": made["backbone"], "fingerprint": made["fingerprint"]},
             "sampling": made["sampling"],
@@ -228,6 +235,7 @@ def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:
             "learning_rate": job.trainer.learning_rate,
             "weight_decay": job.trainer.weight_decay,
             "precision": job.trainer.precision,
+            **({} if parts.origin is None else {"started_from": parts.origin.record()}),
         },
         metrics={"images": job.trainer.validation_images, **_figures(last_metrics(folder / FILE))},
         golden=golden(parts.backbone, parts.prompts[0]),

@@ -27,7 +27,9 @@ QUESTIONS = """item_id,text,proposition_id,dependency,category_broad,category_de
 
 
 def items(name, **details):
-    return [Item(prompt=Prompt(set=name, id="0", text="a kite", category="colors", details=details), sample=0)]
+    return [
+        Item(prompt=Prompt(set=name, id="0", text="a kite", category="colors", details=details), sample=0)
+    ]
 
 
 def test_geneval_judges_its_own_prompts():
