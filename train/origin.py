@@ -87,8 +87,8 @@ def begin(bank: DraftHeads, origin: Origin, backbone: Backbone, folder: Path, re
     bundle = load_bundle(resolve(origin.place), backbone)
     if bundle.config.weights_sha256 != origin.weights_sha256:
         raise RowcastError(
-            f"expected the weights {origin.weights_sha256[:16]} in {origin.place}, which {folder} was started "
-            f"from, found {bundle.config.weights_sha256[:16]}: start anew with resume=false"
+            f"expected the weights {origin.weights_sha256[:16]} that {folder} was started from in "
+            f"{origin.place}, found {bundle.config.weights_sha256[:16]}: start anew with resume=false"
         )
     bank.load_state_dict(bundle.bank.state_dict())
 

@@ -13,6 +13,7 @@ from eval.scorers.clip_scorer import ClipScore
 from eval.scorers.columns import Judge
 from eval.scoring import Models, build_judges, judged_columns, telling
 from tests.backbones.tiny import tiny_backbone
+from tests.eval.scorers.test_layouts import ROWS, csv
 from tests.eval.scorers.tiny_models import place, save_clip
 from tests.eval.tiny import run_tiny, tiny_items
 
@@ -21,15 +22,11 @@ pytestmark = pytest.mark.unit
 SMALL = {"images": 1, "quality": 2, "names": ("ar", "ssd_r0")}
 NOWHERE = "/nowhere/model"
 MODELS = Models(preset="clean", clip=NOWHERE, detector="shapes", colours=NOWHERE, vqa=NOWHERE, device="cpu")
-QUESTIONS = """item_id,text,proposition_id,dependency,category_broad,category_detailed,tuple,question_natural_language
-0,a kite,1,0,entity,whole,entity - whole (kite),Is there a kite?
-"""
 
 
 def items(name, **details):
-    return [
-        Item(prompt=Prompt(set=name, id="0", text="a kite", category="colors", details=details), sample=0)
-    ]
+    prompt = Prompt(set=name, id="0", text="a kite", category="colors", details=details)
+    return [Item(prompt=prompt, sample=0)]
 
 
 def test_geneval_judges_its_own_prompts():
@@ -47,8 +44,7 @@ def test_missing_models_and_questions_are_named(tmp_path):
         build_judges(["clip"], MODELS, items("smoke"), None)
     with pytest.raises(RowcastError, match=r"expected sets\.dpg\.path=<dpg_bench\.csv> for scores=\[dpg\]"):
         build_judges(["dpg"], MODELS, items("dpg"), None)
-    path = tmp_path / "dpg_bench.csv"
-    path.write_text(QUESTIONS)
+    path = csv(tmp_path / "dpg_bench.csv", *ROWS)
     with pytest.raises(RowcastError, match=r"check scoring\.vqa"):
         build_judges(["dpg"], MODELS, items("dpg"), path)
 
