@@ -4,7 +4,7 @@
     config.json         what they are and what they fit; the bundle's point of commitment
     README.md           the card
     results.json        a benchmark of these heads, once there is one
-    samples.png         what they painted, where somebody put it there for the card
+    samples.png         what they painted: from a benchmark, or put there for the card
 
 Replacing `config.json` turns an old bundle into a new one in a single step: the new weights are already on
 disk by then, under a name made of their hash, and take the usual name afterwards. A process killed anywhere

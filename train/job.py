@@ -123,11 +123,11 @@ def _parts(job: TrainJob) -> Parts:
     given = job.rollouts.prompts
     torch.manual_seed(job.trainer.seed)
     bank = _new_heads(job, backbone.width)
-    bank.check_targets(backbone.grid)
     origin = None
     if job.start_from is not None:
         origin = origin_of(job.start_from, Path(job.folder), job.resume)
         begin(bank, origin, backbone, Path(job.folder), job.resume)
+    bank.check_targets(backbone.grid)
     return Parts(
         backbone=backbone,
         bank=bank,

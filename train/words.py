@@ -21,19 +21,17 @@ def expand(words: Sequence[str]) -> list[str]:
     Raises:
         RowcastError: if there is no such bundle.
     """
-    named = [word for word in words if _is_place(word)]
-    if not named:
+    full = [in_full(word, TrainJob) for word in named(words)]
+    places = [place for word in full if (place := _start(word))]
+    if not places:
         return list(words)
-    place = named[-1].partition("=")[2]
-    full = [in_full(word, TrainJob) for word in words if word not in named]
     given = {word.lstrip("+").partition("=")[0] for word in full}
-    full += [f"{START}={word.partition('=')[2]}" for word in named]
     full += [] if RUN in given else [f"{RUN}={CONTINUED}"]
     folder, resume = _run(full)
 
     from train.origin import origin_of  # heavy, and rarely needed
 
-    heads = origin_of(place, folder, resume).heads
+    heads = origin_of(places[-1], folder, resume).heads
     kind = heads["name"]
     if HEADS not in given:
         full.append(f"{HEADS}={kind}")
@@ -45,13 +43,21 @@ def expand(words: Sequence[str]) -> list[str]:
     ]
 
 
+def named(words: Sequence[str]) -> list[str]:
+    """The words with `start_from=...` for `heads=...` where that is no kind but a folder or a name."""
+    return [f"{START}={word.partition('=')[2]}" if _is_place(word) else word for word in words]
+
+
 def _is_place(word: str) -> bool:
-    """Whether a word names a bundle: `start_from=...`, or `heads=` with no kind but a folder or a name."""
     name, _, value = word.lstrip("+").partition("=")
-    if name == START:
-        return value not in ("", "null")
-    kinds = choices(f"train/{HEADS}")
-    return name == HEADS and value not in kinds and ("/" in value or Path(value).expanduser().is_dir())
+    known = choices(f"train/{HEADS}")
+    return name == HEADS and value not in known and ("/" in value or Path(value).expanduser().is_dir())
+
+
+def _start(word: str) -> str | None:
+    """The bundle that a word names, if any."""
+    name, _, value = word.partition("=")
+    return value if name == START and value != "null" else None
 
 
 def _run(words: Sequence[str]) -> tuple[Path, str]:
