@@ -214,7 +214,5 @@ def test_training_goes_on_from_heads_by_name(hub, files, offline, tmp_path):
 
 def test_a_benchmark_never_writes_to_the_cache(hub, files):
     hub.seed("me/heads", files)
-    with pytest.raises(
-        RowcastError, match=r"expected a bundle's own folder for attach=true.*copy that folder"
-    ):
+    with pytest.raises(RowcastError, match=r"expected a bundle's own folder for attach.*copy that folder"):
         require_folders({"ssd": resolve("me/heads")})
