@@ -161,8 +161,9 @@ def read_config(folder: Path) -> BundleConfig:
     if isinstance(backbone := data.get("backbone"), dict):
         data = {**data, "backbone": {"source": None, **backbone}}  # the first bundles do not say it
     if isinstance(heads := data.get("heads"), dict) and heads.get("name") == "ssd":
-        # Nor did the first ones have a correction head.
-        data = {**data, "heads": {"correction": 0.0, "law_weight": 0.0, **heads}}
+        # Nor did the first ones have a correction head, or the choices that came after it.
+        earlier = {"correction": 0.0, "law_weight": 0.0, "columns": 1, "draft_law_weight": 0.0}
+        data = {**data, "heads": {**earlier, **heads}}
     if isinstance(data, dict):
         data = {"golden": None, **data}
     return _parse(BundleConfig, data, path, "")

@@ -1,6 +1,5 @@
 """The benchmark job: from options to decoders, prompts and a run, then the figures on the terminal."""
 
-import os
 import random
 import shlex
 import sys
@@ -17,6 +16,7 @@ from backbones.errors import RowcastError
 from backbones.registry import load_backbone, rollout_prompts
 from conf.decoders import decoder_names, decoder_options
 from conf.schema import EvalJob, Model, Sets
+from data.processes import local_rank, rank_and_count
 from decoding.methods import build_method
 from decoding.methods.method import Method
 from decoding.options import HEADS
@@ -132,7 +132,8 @@ def check(job: EvalJob) -> Checked:
 def part(text: str) -> Shard:
     """What this process paints: `2/8`, or with `auto` what the launcher says of it."""
     if text == "auto":
-        return Shard(part=int(os.environ.get("RANK", "0")), of=int(os.environ.get("WORLD_SIZE", "1")))
+        rank, count = rank_and_count()
+        return Shard(part=rank, of=count)
     number, _, total = text.partition("/")
     return Shard(part=int(number) - 1, of=int(total))
 
@@ -174,10 +175,10 @@ def _questions(sets: Sets) -> Path | None:
 
 def _placed(model: Model) -> Model:
     """Of several processes on one machine, every one takes its own device."""
-    rank = os.environ.get("LOCAL_RANK")
-    if rank is None or model.device != "auto" or not torch.cuda.is_available():
+    together = rank_and_count()[1] > 1
+    if not together or model.device != "auto" or not torch.cuda.is_available():
         return model
-    return replace(model, device=f"cuda:{int(rank) % torch.cuda.device_count()}")
+    return replace(model, device=f"cuda:{local_rank() % torch.cuda.device_count()}")
 
 
 def _method(chosen: Mapping[str, Any], heads: Mapping[str, DraftHeads]) -> Method:

@@ -20,7 +20,9 @@ from heads.predictor import Predictor
 class PredictorBank(DraftHeads):
     """Separate predictors that share nothing, whatever their offsets."""
 
-    def __init__(self, width: int, options: Any, offsets: tuple[AnyOffset, ...], hidden: float) -> None:
+    def __init__(
+        self, width: int, options: Any, offsets: tuple[AnyOffset, ...], hidden: float, columns: int = 1
+    ) -> None:
         """Makes a predictor for each of `offsets`.
 
         Args:
@@ -28,14 +30,17 @@ class PredictorBank(DraftHeads):
             options: what the bank is made from.
             offsets: where the predictors look, each once.
             hidden: SwiGLU width as a multiple of D.
+            columns: cells that the vertical predictors read, 1 or 3.
 
         Raises:
             RowcastError: if a predictor would have no hidden unit.
         """
         super().__init__(width, options)
         units = _units(hidden, width, "hidden")
-        self.offsets = offsets
-        self.predictors = nn.ModuleDict({offset.label: Predictor(width, units) for offset in offsets})
+        self.offsets, self._columns = offsets, columns
+        self.predictors = nn.ModuleDict(
+            {offset.label: Predictor(width, units, self.columns(offset)) for offset in offsets}
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -49,7 +54,11 @@ class PredictorBank(DraftHeads):
 
     def losses(self, lesson: Lesson) -> dict[str, Float[Tensor, ""]]:
         """Smooth-L1 of every predictor."""
-        return {offset.label: loss for offset, loss in head_losses(self, lesson).items()}
+        return head_losses(self, lesson)
+
+    def columns(self, offset: AnyOffset) -> int:
+        """Cells that the predictor of `offset` reads: 1, or 3 with the neighbours in the row."""
+        return self._columns if isinstance(offset, Offset) and offset.down else 1
 
     def drafts(self, lesson: Lesson) -> Iterator[Draft]:
         self.check_targets(lesson.grid)
@@ -62,9 +71,11 @@ class PredictorBank(DraftHeads):
             )
 
     def forward(
-        self, offset: AnyOffset, state: Float[Tensor, "*B D"], embedding: Float[Tensor, "*B D"]
+        self, offset: AnyOffset, state: Float[Tensor, "*B CD"], embedding: Float[Tensor, "*B CD"]
     ) -> Float[Tensor, "*B D"]:
         """The pre-norm state `offset` away from tokens given by their emission state and embedding.
+
+        Where the predictor reads three columns, both come from `offsets.beside`.
 
         Raises:
             RowcastError: if the bank has no head for `offset`.
@@ -95,10 +106,12 @@ class HeadBank(PredictorBank):
         width: D, the width of the backbone's states.
         horizontal: heads along the row, `h+1` to `h+horizontal`.
         vertical: heads down the column, `v+1` to `v+vertical`.
+        columns: cells that these read: 1, as in the paper, or 3.
         hidden: SwiGLU width as a multiple of D.
         correction: SwiGLU width of the correction head, likewise; 0 for a bank without one, as in the paper
             (arXiv 2606.20543).
         law_weight: of the cross-entropy of corrected laws in the loss.
+        draft_law_weight: of the cross-entropy of drafts' laws in the loss; 0, as in the paper: states alone.
 
     Raises:
         RowcastError: if there would be no head, or a head without a hidden unit.
@@ -113,6 +126,8 @@ class HeadBank(PredictorBank):
         vertical: int = 1,
         hidden: float = 1.0,
         *,
+        columns: int = 1,
+        draft_law_weight: float = 0.0,
         correction: float = 0.0,
         law_weight: float = 0.3,
     ) -> None:
@@ -124,13 +139,15 @@ class HeadBank(PredictorBank):
         options = SSDHeads(
             horizontal=horizontal,
             vertical=vertical,
+            columns=columns,
             hidden=hidden,
+            draft_law_weight=draft_law_weight,
             correction=correction,
             law_weight=law_weight,
         )
         offsets = horizontal_offsets(horizontal) + vertical_offsets(vertical)
-        super().__init__(width, options, offsets, hidden)
-        self.horizontal, self.vertical, self.law_weight = horizontal, vertical, law_weight
+        super().__init__(width, options, offsets, hidden, columns)
+        self.horizontal, self.vertical = horizontal, vertical
         self.correction = Correction(width, _units(correction, width, "correction")) if correction else None
 
     @property
@@ -142,16 +159,23 @@ class HeadBank(PredictorBank):
         return {**super().parts(), **last}
 
     def losses(self, lesson: Lesson) -> dict[str, Float[Tensor, ""]]:
-        """Smooth-L1 of every predictor, and what the correction head learns by."""
+        """The losses of every predictor, and what the correction head learns by."""
+        own = head_losses(self, lesson, laws=self.options.draft_law_weight > 0)
         last = {} if self.correction is None else correction_losses(self.correction, lesson)
-        return {**super().losses(lesson), **last}
+        return {**own, **last}
 
     def objective(self, losses: Mapping[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
-        """The predictors' mean, as in the paper. The correction shares no weight with them: it is added."""
-        rest = dict(losses)
-        own = [rest.pop(label) for label in ("correction", "correction law") if label in rest]
-        mean = super().objective(rest)
-        return mean + own[0] + self.law_weight * own[1] if own else mean
+        """The mean of the predictors' states, as in the paper, and the other losses by their weights.
+
+        The correction shares no weight with the predictors: it is added.
+        """
+        total = super().objective({label: losses[label] for label in self.labels})
+        if self.options.draft_law_weight:
+            laws = super().objective({label: losses[f"{label} law"] for label in self.labels})
+            total = total + self.options.draft_law_weight * laws
+        if self.correction is not None:
+            total = total + losses["correction"] + self.options.law_weight * losses["correction law"]
+        return total
 
     def correct(
         self,

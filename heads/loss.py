@@ -1,6 +1,6 @@
 """The training losses of draft heads, to the backbone's own states and laws, in bounded memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from backbones.contract import Grid
 from backbones.errors import RowcastError
 from heads.contract import Lesson
-from heads.offsets import AnyOffset, pairs
+from heads.offsets import AnyOffset, beside, pairs
 
 
 @runtime_checkable
@@ -22,6 +22,8 @@ class Predicts(Protocol):
 
     width: int
     offsets: tuple[AnyOffset, ...]
+
+    def columns(self, offset: AnyOffset, /) -> int: ...
 
     def __call__(self, offset: AnyOffset, state: Tensor, embedding: Tensor, /) -> Tensor: ...
 
@@ -40,37 +42,41 @@ def check_targets(offsets: Sequence[AnyOffset], grid: Grid) -> None:
             )
 
 
-def head_losses(bank: Predicts, lesson: Lesson) -> dict[AnyOffset, Float[Tensor, ""]]:
-    """Smooth-L1 (beta 1) of every head, the mean over its pairs and the width, in fp32.
+def head_losses(bank: Predicts, lesson: Lesson, *, laws: bool = False) -> dict[str, Float[Tensor, ""]]:
+    """Smooth-L1 (beta 1) of every head by label, the mean over its pairs and the width, in fp32.
 
-    The training loss is the mean over heads (SSD, arXiv 2606.20543: states are matched and nothing else).
-    When all pairs of all heads fit into the lesson's chunk, nothing is computed twice; otherwise the backward
-    pass recomputes chunk by chunk.
+    The training loss of SSD (arXiv 2606.20543) is the mean over heads: states are matched and nothing else.
+    With `laws` also the mean cross-entropy of the predicted states' laws to the true ones, in nats, as "v+1
+    law". When all pairs of all heads fit into the lesson's chunk, nothing is computed twice; otherwise the
+    backward pass recomputes chunk by chunk.
 
     Raises:
         RowcastError: if a head has no target, the images do not fill the grid, or the chunk is below 1.
     """
     check_targets(bank.offsets, lesson.grid)
     lesson.check()
-    states, embeddings, grid, chunk = lesson.states, lesson.embeddings, lesson.grid, lesson.chunk
-    images, positions, _ = states.shape
-    flat_states, flat_embeddings = states.flatten(0, 1), embeddings.flatten(0, 1)
+    images, positions, width = lesson.states.shape
     starts = torch.arange(images)[:, None] * positions
     indexed = {
-        offset: tuple((starts + index).flatten() for index in pairs(grid, offset)) for offset in bank.offsets
+        offset: tuple((starts + index).flatten() for index in pairs(lesson.grid, offset))
+        for offset in bank.offsets
     }
+    chunk = min(lesson.chunk, _law_chunk(lesson)) if laws else lesson.chunk
     recompute = sum(len(source) for source, _ in indexed.values()) > chunk
 
-    losses: dict[AnyOffset, Tensor] = {}
+    losses: dict[str, Tensor] = {}
     for offset, (source, target) in indexed.items():
+        piece = partial(_loss_sums, bank, offset, lesson, laws=laws)
         sums = []
         for indices in zip(source.split(chunk), target.split(chunk), strict=True):
-            arguments = (partial(bank, offset), flat_states, flat_embeddings, *indices)
             if recompute:
-                sums.append(checkpoint(_loss_sum, *arguments, use_reentrant=False, preserve_rng_state=False))
+                sums.append(checkpoint(piece, *indices, use_reentrant=False, preserve_rng_state=False))
             else:
-                sums.append(_loss_sum(*arguments))
-        losses[offset] = torch.stack(sums).sum() / (len(source) * bank.width)
+                sums.append(piece(*indices))
+        state, law = torch.stack(sums).sum(0) / len(source)
+        losses[offset.label] = state / width
+        if laws:
+            losses[f"{offset.label} law"] = law
     return losses
 
 
@@ -78,31 +84,48 @@ def law_loss(
     predicted: Float[Tensor, "K D"], targets: Float[Tensor, "K D"], lesson: Lesson
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy of predicted laws to true ones, in nats, in pieces of bounded memory."""
-
-    def piece(mine: Tensor, true: Tensor) -> Tensor:
-        with torch.no_grad():
-            law = lesson.head(true).softmax(-1)
-        return -(law * lesson.head(mine).log_softmax(-1)).sum()
-
-    with torch.no_grad():
-        codes = lesson.head(targets[:1]).shape[-1]
-    size = max(1, lesson.chunk * predicted.shape[-1] // codes)
-    pieces = list(zip(predicted.split(size), targets.split(size), strict=True))
+    size = _law_chunk(lesson)
+    pieces = [(lesson, *part) for part in zip(predicted.split(size), targets.split(size), strict=True)]
     if len(pieces) > 1:
-        sums = [checkpoint(piece, *part, use_reentrant=False) for part in pieces]
+        sums = [checkpoint(_law_sum, *part, use_reentrant=False) for part in pieces]
     else:
-        sums = [piece(*part) for part in pieces]
+        sums = [_law_sum(*part) for part in pieces]
     return torch.stack(sums).sum() / len(predicted)
 
 
-def _loss_sum(
-    predict: Callable[[Tensor, Tensor], Tensor],
-    states: Float[Tensor, "S D"],
-    embeddings: Float[Tensor, "S D"],
+def _law_chunk(lesson: Lesson) -> int:
+    """Pairs whose laws take no more memory than a chunk of states."""
+    with torch.no_grad():
+        codes = lesson.head(lesson.states[:1, :1]).shape[-1]
+    return max(1, lesson.chunk * lesson.states.shape[-1] // codes)
+
+
+def _law_sum(
+    lesson: Lesson, predicted: Float[Tensor, "K D"], targets: Float[Tensor, "K D"]
+) -> Float[Tensor, ""]:
+    """Summed cross-entropy of K laws to those of the true states."""
+    with torch.no_grad():
+        law = lesson.head(targets).softmax(-1)
+    return -(law * lesson.head(predicted).log_softmax(-1)).sum()
+
+
+def _loss_sums(
+    bank: Predicts,
+    offset: AnyOffset,
+    lesson: Lesson,
     source: Int[Tensor, " K"],
     target: Int[Tensor, " K"],
-) -> Float[Tensor, ""]:
-    """Summed Smooth-L1 over K pairs; gathers here, so that a recomputed chunk keeps no copy of its inputs."""
+    *,
+    laws: bool,
+) -> Float[Tensor, "2"]:
+    """Summed Smooth-L1 over K pairs, and with `laws` the summed cross-entropy, else 0.
+
+    Gathers here, so that a recomputed chunk keeps no copy of its inputs.
+    """
+    states, embeddings = lesson.states.flatten(0, 1), lesson.embeddings.flatten(0, 1)
     source, target = source.to(states.device), target.to(states.device)
-    predicted = predict(states[source], embeddings[source])
-    return functional.smooth_l1_loss(predicted.float(), states[target].float(), reduction="sum")
+    cols, columns = lesson.grid.cols, bank.columns(offset)
+    predicted = bank(offset, beside(states, source, cols, columns), beside(embeddings, source, cols, columns))
+    state = functional.smooth_l1_loss(predicted.float(), states[target].float(), reduction="sum")
+    law = _law_sum(lesson, predicted, states[target]) if laws else torch.zeros_like(state)
+    return torch.stack([state, law])

@@ -1,14 +1,15 @@
 """The geometry of drafting: which place of the token grid a head looks at from where it stands.
 
 A state is named by the token it emits: `s(y,x)` is the trunk output whose logits are the law of token
-(y,x). A head reads the pair [s(y,x) ; embedding of token (y,x)] and predicts the state at its offset. Raster
-indices count image tokens alone, so a backbone's row ends change nothing here.
+(y,x). A head reads the pair [s(y,x) ; embedding of token (y,x)] and predicts the state at its offset; a
+vertical one may read the pairs to the left and to the right of it too. Raster indices count image tokens
+alone, so a backbone's row ends change nothing here.
 """
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from backbones.contract import Grid
@@ -95,3 +96,29 @@ def pairs(grid: Grid, offset: AnyOffset) -> tuple[Int[Tensor, " K"], Int[Tensor,
     target = index[offset.down :, offset.right :]
     source = index[: target.shape[0], : target.shape[1]]
     return source.flatten(), target.flatten()
+
+
+def beside(
+    vectors: Float[Tensor, "*B S D"], places: Int[Tensor, " K"], cols: int, columns: int, first: int = 0
+) -> Float[Tensor, "*B K CD"]:
+    """What a head that reads C `columns` (1 or 3) is given of its places: their own vectors, then those of
+    their left and of their right neighbours.
+
+    Beyond the ends of a row stand zeros: to a head without biases, nothing.
+
+    Args:
+        vectors: of raster places from `first` on, or of whole images one after another.
+        places: raster indices; with three columns their neighbours in the row are among the vectors.
+        cols: tokens of a row.
+        columns: C.
+        first: raster index of the first of `vectors`.
+    """
+    own = vectors[..., places - first, :]
+    if columns == 1:
+        return own
+    column, last = places % cols, vectors.shape[-2] - 1
+    left = vectors[..., (places - 1 - first).clamp_min(0), :].masked_fill((column == 0)[:, None], 0)
+    right = vectors[..., (places + 1 - first).clamp_max(last), :].masked_fill(
+        (column == cols - 1)[:, None], 0
+    )
+    return torch.cat([own, left, right], -1)

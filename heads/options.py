@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backbones.errors import RowcastError
-from backbones.rules import above, count, parse, within
+from backbones.rules import above, count, parse, rule, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +18,12 @@ class SSDHeads:
 
     horizontal: int = field(default=5, metadata=count(1, 256))
     vertical: int = field(default=2, metadata=count(1, 256))
+    columns: int = field(default=1, metadata=rule("1 or 3", lambda value: value in (1, 3)))
+    """Cells that a vertical predictor reads: the one above its target, or also that one's two neighbours."""
     hidden: float = field(default=1.0, metadata=above(0, 64))
     """Width of a predictor's SwiGLU layer, in widths of the backbone."""
+    draft_law_weight: float = field(default=0.0, metadata=within(0, 1000))
+    """Of the predictors' cross-entropy to the backbone's laws, beside a weight of 1 for the states."""
     correction: float = field(default=2.0, metadata=within(0, 64))
     """Width of the correction head's SwiGLU layer, in widths of the backbone; 0: no such head."""
     law_weight: float = field(default=0.3, metadata=within(0, 1000))

@@ -1,4 +1,4 @@
-"""One draft head: from a state and the token drawn from it to the state some tokens away."""
+"""One draft head: from states and the tokens drawn from them to the state some tokens away."""
 
 import torch
 from jaxtyping import Float
@@ -7,19 +7,20 @@ from torch.nn import functional
 
 
 class Predictor(nn.Module):
-    """`f(z) = u + SwiGLU(RMSNorm(u))` with `u = W0 z` and `z = [state ; embedding]`, without biases.
+    """`f(z) = u + SwiGLU(RMSNorm(u))` with `u = W0 z` and `z = [states ; embeddings]`, without biases.
 
-    The form is that of SSD, arXiv 2606.20543. The start is ours: `W0 = [I, 0]` and a zero down-projection,
-    so that an untrained head returns its state unchanged.
+    The form is that of SSD, arXiv 2606.20543, whose heads read one cell. The start is ours: `W0 = [I, 0]` and
+    a zero down-projection, so that an untrained head returns the state of its first cell unchanged.
 
     Args:
         width: D, the width of a state.
         hidden: width of the SwiGLU layer.
+        cells: how many cells it reads.
     """
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int, hidden: int, cells: int = 1) -> None:
         super().__init__()
-        self.mix = nn.Linear(2 * width, width, bias=False)
+        self.mix = nn.Linear(2 * cells * width, width, bias=False)
         self.norm = nn.RMSNorm(width, eps=1e-6)
         self.gate = nn.Linear(width, hidden, bias=False)
         self.up = nn.Linear(width, hidden, bias=False)
@@ -29,10 +30,15 @@ class Predictor(nn.Module):
             self.down.weight.zero_()
 
     def forward(
-        self, state: Float[Tensor, "*B D"], embedding: Float[Tensor, "*B D"]
+        self, states: Float[Tensor, "*B CD"], embeddings: Float[Tensor, "*B CD"]
     ) -> Float[Tensor, "*B D"]:
-        """Predicts a pre-norm state. Inputs of another dtype are cast to the weights' own."""
+        """Predicts a pre-norm state. Inputs of another dtype are cast to the weights' own.
+
+        Args:
+            states: of the C cells it reads, one after another (`offsets.beside`).
+            embeddings: of their tokens, likewise.
+        """
         dtype = self.mix.weight.dtype
-        mixed = self.mix(torch.cat([state.to(dtype), embedding.to(dtype)], dim=-1))
+        mixed = self.mix(torch.cat([states.to(dtype), embeddings.to(dtype)], dim=-1))
         normed = self.norm(mixed)
         return mixed + self.down(functional.silu(self.gate(normed)) * self.up(normed))

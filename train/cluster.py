@@ -1,51 +1,16 @@
-"""The processes of a run, whoever started them: torchrun, SLURM's srun, or Lightning on this machine."""
+"""The processes of a training run agree: on their number, and on a way to talk to each other."""
 
 import os
 from datetime import timedelta
 
 import torch
-from lightning.fabric.plugins.environments import (
-    ClusterEnvironment,
-    LightningEnvironment,
-    SLURMEnvironment,
-    TorchElasticEnvironment,
-)
 
 from backbones.errors import RowcastError
+from data.processes import environment, started_together
 
 PATIENCE = timedelta(hours=6)
 """How long a process waits for another one. Rank 0 paints while the others wait, and a model that takes ten
 minutes an image is slow, not hung."""
-
-
-def environment() -> ClusterEnvironment:
-    """What tells this process its place in the run.
-
-    Raises:
-        RowcastError: if SLURM started tasks without saying how many a node has.
-    """
-    if TorchElasticEnvironment.detect():
-        return TorchElasticEnvironment()
-    if not SLURMEnvironment.detect():
-        return LightningEnvironment()
-    try:
-        return SLURMEnvironment(auto_requeue=False)  # the same command resumes, requeued or not
-    except RuntimeError:
-        raise RowcastError(
-            "expected SLURM to know the tasks of a node, found --ntasks: "
-            "start with srun --ntasks-per-node=N, N being trainer.devices"
-        ) from None
-
-
-def process_rank() -> int:
-    """Which of the processes of a run this is; 0 writes, prints and speaks for all."""
-    found = environment()
-    return found.global_rank() if _started(found) else found.local_rank()
-
-
-def local_rank() -> int:
-    """Which of the processes of its node this is."""
-    return environment().local_rank()
 
 
 def require_processes(devices: int, nodes: int) -> None:
@@ -55,7 +20,7 @@ def require_processes(devices: int, nodes: int) -> None:
         RowcastError: if they do not; if there shall be several nodes and nobody started the processes.
     """
     found = environment()
-    if _started(found):
+    if started_together(found):
         if found.world_size() != devices * nodes:
             raise RowcastError(
                 f"expected trainer.devices={devices} times trainer.nodes={nodes} processes, found "
@@ -75,14 +40,9 @@ def join(backend: str) -> None:
     Those that Lightning starts come later and find everything decided.
     """
     found = environment()
-    if _started(found) and found.world_size() > 1:
+    if started_together(found) and found.world_size() > 1:
         os.environ["MASTER_ADDR"] = found.main_address
         os.environ["MASTER_PORT"] = str(found.main_port)
         torch.distributed.init_process_group(
             backend, rank=found.global_rank(), world_size=found.world_size(), timeout=PATIENCE
         )
-
-
-def _started(found: ClusterEnvironment) -> bool:
-    """Whether all processes were there from the start; those of Lightning come when training begins."""
-    return not isinstance(found, LightningEnvironment)

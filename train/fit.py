@@ -13,6 +13,7 @@ from lightning.pytorch.loggers import Logger
 from backbones.contract import Backbone, Sampling
 from conf.schema import Trainer as TrainerOptions
 from conf.schema import TrainJob
+from data.processes import environment, process_rank
 from data.reading import Reader
 from data.rollouts import RolloutSet
 from data.shards import Rollout
@@ -21,7 +22,7 @@ from decoding.methods.method import Method
 from heads.contract import DraftHeads
 from train import run
 from train.agreement import agreed, from_first, several
-from train.cluster import environment, join, process_rank
+from train.cluster import join
 from train.loggers import MetricsFile, tensorboard_logger, wandb_logger
 from train.meter import Meter
 from train.module import Batches, HeadTraining

@@ -18,6 +18,7 @@ from checkpoints.golden import golden
 from conf.decoders import decoder_options
 from conf.schema import TrainJob
 from data.harvest import check_harvest
+from data.processes import local_rank, process_rank
 from data.rollout import make_rollouts
 from data.rollouts import RolloutSet
 from data.stream import Stream
@@ -29,7 +30,7 @@ from heads.kinds import build_heads
 from heads.options import parse_heads
 from train import run
 from train.agreement import ElsewhereError
-from train.cluster import local_rank, process_rank, require_processes
+from train.cluster import require_processes
 from train.fit import Parts, fit
 from train.learning import IMAGE_ROWS, Learning, conclude
 from train.loggers import FILE, last_metrics, require_tensorboard, require_wandb_key

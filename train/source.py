@@ -9,6 +9,7 @@ from conf.schema import TrainJob
 from data.cache import GB, StateCache
 from data.cached_reading import CachedReader, content
 from data.plan import Plan
+from data.processes import process_rank
 from data.quarantine import QUARANTINE, Mender
 from data.reading import Reader, Reads
 from data.rollouts import RolloutSet
@@ -16,7 +17,6 @@ from data.sampler import Sampler
 from data.storage import open_storage
 from data.stream import Stream
 from heads.contract import DraftHeads
-from train.cluster import process_rank
 
 STATES, STREAM = "states", "stream"
 """What `data.mode` may be, beside `ids`."""

@@ -7,7 +7,7 @@ import torch
 
 from decoding.session import Session
 from heads.bank import PredictorBank
-from heads.offsets import AnyOffset
+from heads.offsets import AnyOffset, beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +25,21 @@ def draft(session: Session, heads: PredictorBank, sources: Sequence[Source]) -> 
     Args:
         session: the images; states and tokens of the sources are known.
         heads: the draft heads.
-        sources: at least one; their targets follow the block and each other without a gap.
+        sources: at least one; their targets follow the block and each other without a gap. With heads that
+            read three columns, states and tokens of the neighbours in the row are known too.
     """
-    start = min(source.start for source in sources)
-    states, embeddings = session.pairs(start, max(source.stop for source in sources))
+    cols, around = session.grid.cols, any(heads.columns(source.offset) > 1 for source in sources)
+    start = max(0, min(source.start for source in sources) - around)
+    states, embeddings = session.pairs(
+        start, min(session.end, max(source.stop for source in sources) + around)
+    )
     predicted, labels = [], []
     for source in sources:
-        inputs = slice(source.start - start, source.stop - start)
-        predicted.append(heads(source.offset, states[:, inputs], embeddings[:, inputs]))
+        places = torch.arange(source.start, source.stop, device=states.device)
+        inputs = (
+            beside(rows, places, cols, heads.columns(source.offset), start) for rows in (states, embeddings)
+        )
+        predicted.append(heads(source.offset, *inputs))
         labels += [source.offset.label] * (source.stop - source.start)
     session.trace.head_calls += len(sources)
     session.draft(torch.cat(predicted, 1), labels)

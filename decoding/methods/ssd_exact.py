@@ -12,6 +12,8 @@ from decoding.session import Session
 from heads.bank import HeadBank
 from heads.offsets import Offset
 
+DOWN = Offset(down=1, right=0)
+
 
 class SSDExact(Window):
     """Trained spatial drafts, from provisional states where there are no final ones yet.
@@ -41,12 +43,14 @@ class SSDExact(Window):
         advance_corrected(session, self, clock, heads=self.heads, passes=self.corrections)
 
     def extend(self, session: Session, limit: int) -> None:
-        sources = draft_sources(session.grid, self.heads.horizontal, session.end, limit)
+        sources = draft_sources(
+            session.grid, self.heads.horizontal, session.end, limit, columns=self.heads.columns(DOWN)
+        )
         if sources:
             draft(session, self.heads, sources)
 
 
-def draft_sources(grid: Grid, reach: int, end: int, limit: int) -> tuple[Source, ...]:
+def draft_sources(grid: Grid, reach: int, end: int, limit: int, *, columns: int = 1) -> tuple[Source, ...]:
     """What drafts positions `end..limit`, as far as the tokens before `end` and their states reach.
 
     The first row is drafted from its last token, every other cell from the one above it.
@@ -56,13 +60,16 @@ def draft_sources(grid: Grid, reach: int, end: int, limit: int) -> tuple[Source,
         reach: how many tokens the heads see to the right.
         end: first position without a token, 1 or more.
         limit: end of the window, at most P.
+        columns: cells that the vertical head reads; with 3, the right neighbour of the one above is known.
     """
     below = max(end, min(limit, grid.cols, end + reach))
     sources = [
         Source(offset=Offset(down=0, right=step), start=end - 1, stop=end)
         for step in range(1, below - end + 1)
     ]
-    stop = min(limit, end + grid.cols)
+    # The last known token has no known right neighbour, unless it ends its row.
+    known = end - (columns == 3 and end % grid.cols > 0)
+    stop = min(limit, known + grid.cols)
     if grid.cols <= below < stop:
-        sources.append(Source(offset=Offset(down=1, right=0), start=below - grid.cols, stop=stop - grid.cols))
+        sources.append(Source(offset=DOWN, start=below - grid.cols, stop=stop - grid.cols))
     return tuple(sources)

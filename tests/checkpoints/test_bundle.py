@@ -84,6 +84,8 @@ def test_config_describes_the_bundle(tmp_path, backbone):
         "horizontal": 3,
         "vertical": 2,
         "hidden": 1.0,
+        "columns": 1,
+        "draft_law_weight": 0.0,
         "correction": 2.0,
         "law_weight": 0.3,
         "dtype": "float32",

@@ -123,7 +123,7 @@ def test_a_bundle_of_the_first_schema_loads(folder, saved, backbone):
         ({"heads__name": "medusa"}, 'heads.name = "medusa" in place of ssd or mtp or eagle'),
         (
             {"heads__name": "mtp"},
-            r"found keys correction, dtype, horizontal, law_weight, name, .* in place of .* heads",
+            r"found keys columns, correction, .*, law_weight, name, .* in place of .* heads",
         ),
         ({"heads__name": ["ssd"]}, r'heads.name = \["ssd"\] in place of'),
         ({"heads__ahead": 1}, r"found keys ahead, dtype, name, width in place of .* at heads"),

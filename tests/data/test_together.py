@@ -56,8 +56,8 @@ def test_two_nodes_share_an_object_store(whole):
 @pytest.mark.unit
 def test_a_rank_begins_with_its_own_shards(whole, tmp_path, monkeypatch, capsys):
     """And goes on with those of a rank that never came; only the first rank shows a bar."""
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "3")
+    for name, value in {"TORCHELASTIC_RUN_ID": "run", "RANK": "1", "WORLD_SIZE": "3"}.items():
+        monkeypatch.setenv(name, value)
     order = []
     folder = tmp_path / "set"
     storage = open_storage(folder)

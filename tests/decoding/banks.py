@@ -35,16 +35,26 @@ class OracleBank(HeadBank):
 
 
 class CoordinateBank(HeadBank):
-    """Heads for the coordinate backbone: state and token of a pair must be the same cell."""
+    """Heads for the coordinate backbone: state and token of a pair must be the same cell.
 
-    def __init__(self, shift: int = 0) -> None:
-        super().__init__(2, 5, 2)
-        self.shift = shift
+    With rows of `cols` the vertical ones read three columns, which must be neighbours, and nothing past the
+    ends of a row.
+    """
+
+    def __init__(self, shift: int = 0, cols: int | None = None) -> None:
+        super().__init__(2, 5, 2, columns=3 if cols else 1)
+        self.shift, self.cols = shift, cols
         self.corrected = 0
         self.targets: list[tuple[int, int]] = []
 
     def forward(self, offset: Offset, state: Tensor, embedding: Tensor) -> Tensor:
         assert torch.equal(state, embedding), "the state of a pair must emit the token of the pair"
+        if self.columns(offset) == 3:
+            state, *beside = state.split(2, -1)
+            for step, found in zip((-1, 1), beside, strict=True):
+                wanted = state + torch.tensor([0, step])
+                inside = (wanted[..., 1:] >= 0) & (wanted[..., 1:] < self.cols)
+                assert torch.equal(found, wanted * inside), "a neighbour in the row, or nothing"
         target = state + torch.tensor([offset.down, offset.right + self.shift])
         self.targets += [tuple(cell) for cell in target[0].int().tolist()]
         return target

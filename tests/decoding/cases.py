@@ -15,6 +15,8 @@ from decoding.warp import Warp
 from tests.decoding.banks import random_bank
 
 IMAGES = 4_000
+ALONE = 2_000
+"""Of a decoder that paints one at a time; the controls show that it is enough."""
 LEAST = 1e-4
 """A law is refused below this p-value."""
 
@@ -42,7 +44,8 @@ class Case:
             counts += torch.bincount(tokens @ self.weights, minlength=len(self.law))
         return counts
 
-    def p_value(self, method, images=IMAGES):
+    def p_value(self, method, images=None):
+        images = images or (IMAGES if method.lockstep else ALONE)
         counts = self.counts(method, images)
         order = (self.law * images).sort().indices
         expected, observed = (self.law * images)[order], counts[order].double()

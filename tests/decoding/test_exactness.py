@@ -122,15 +122,15 @@ def test_corrected_drafts_keep_the_law(line_table, correction):
 
 @pytest.mark.parametrize("kind", [CorrectedWithOldLaws, CorrectedInName])
 def test_control_corrected_drafts_with_a_wrong_law(line_table, kind):
-    assert line_table.p_value(line_table.exact(kind, correction=2.0), 2_000) < LEAST
+    assert line_table.p_value(line_table.exact(kind, correction=2.0)) < LEAST
 
 
 def test_ssd_exact_on_a_trunk_is_exact(square):
-    assert square.p_value(square.exact(), 1_000) > LEAST
+    assert square.p_value(square.exact(), 600) > LEAST
 
 
 def test_control_draft_law_kept_for_accepted_tokens(table):
-    assert table.p_value(table.exact(KeptLaws), 2_000) < LEAST
+    assert table.p_value(table.exact(KeptLaws)) < LEAST
 
 
 def test_control_commit_past_the_first_change(table):
@@ -143,15 +143,15 @@ def test_control_exact_without_the_shift(table, monkeypatch):
 
 
 @pytest.mark.slow
-def test_corrected_drafts_at_one_hundred_thousand_images(line_table):
+def test_corrected_drafts_at_many_images(line_table):
     for correction in (0.0, 2.0):
         method = line_table.exact(correction=correction, corrections=3)
-        assert line_table.p_value(method, 100_000) > LEAST
+        assert line_table.p_value(method, 10_000) > LEAST
 
 
 @pytest.mark.slow
-def test_ssd_exact_at_two_hundred_thousand_images(table):
-    assert table.p_value(table.exact(), 200_000) > LEAST
+def test_ssd_exact_at_many_images(table):
+    assert table.p_value(table.exact(), 20_000) > LEAST
 
 
 @pytest.mark.slow

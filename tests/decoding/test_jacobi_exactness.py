@@ -28,13 +28,13 @@ def table():
     return Case(TableBackbone(1, 4, 3), temperature=1.0)
 
 
-def p_value(case, kind=Jacobi, images=2_000, **options):
+def p_value(case, kind=Jacobi, images=None, **options):
     return case.p_value(kind(parse_options("jacobi", {"window": 4, **options})), images)
 
 
 @pytest.mark.parametrize("coupling", ["resample", "maximal", "gumbel"])
 def test_every_coupling_is_exact(table, coupling):
-    assert p_value(table, coupling=coupling, images=4_000) > LEAST
+    assert p_value(table, coupling=coupling) > LEAST
 
 
 @pytest.mark.parametrize("start", ["repeat_left", "sample_left"])
@@ -76,6 +76,6 @@ def test_relaxed_rules_are_lossy(table, rule):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("coupling", ["resample", "maximal", "gumbel"])
-def test_every_coupling_at_one_hundred_thousand_images(table, coupling):
-    assert p_value(table, coupling=coupling, images=100_000) > LEAST
-    assert p_value(table, coupling=coupling, posterior=GROWTH, images=100_000) > LEAST
+def test_every_coupling_at_many_images(table, coupling):
+    assert p_value(table, coupling=coupling, images=10_000) > LEAST
+    assert p_value(table, coupling=coupling, posterior=GROWTH, images=10_000) > LEAST

@@ -47,7 +47,7 @@ def greedy_images(backbone, window, kind=SSDExact, count=4):
 @pytest.mark.parametrize("row_end", [False, True])
 def test_greedy_equals_autoregression(rows, cols, row_end):
     backbone = tiny_backbone(rows, cols, row_end=row_end)
-    for window in (1, 2, cols, cols + 3, rows * cols + 4):
+    for window in (1, 2, cols + 3, rows * cols + 4):
         least, most = forward_bounds(backbone.grid, "ssd_exact", {"window": window})
         for baseline, painted in greedy_images(backbone, window, count=1):
             assert torch.equal(painted.tokens, baseline)
@@ -77,8 +77,10 @@ def test_true_states_as_drafts_commit_a_whole_window_a_forward(window, row_end):
 
 @pytest.mark.parametrize(("rows", "cols", "row_end", "header"), [(4, 7, False, 1), (5, 3, True, 2)])
 @pytest.mark.parametrize("window", [3, 9, 50])
-def test_every_pair_and_target_is_the_right_cell(rows, cols, row_end, header, window):
-    backbone, bank = CoordinateBackbone(rows, cols, row_end, header), CoordinateBank()
+@pytest.mark.parametrize("columns", [1, 3])
+def test_every_pair_and_target_is_the_right_cell(rows, cols, row_end, header, window, columns):
+    backbone = CoordinateBackbone(rows, cols, row_end, header)
+    bank = CoordinateBank(cols=cols if columns == 3 else None)
     done = run(backbone, exact(backbone, window, bank=bank), temperature=0.0)
     assert done.tokens.tolist() == [list(range(rows * cols))]
     assert not any(round_.changed.any() for round_ in done.trace.rounds)
@@ -98,12 +100,13 @@ def test_a_head_off_by_one_column_costs_forwards_and_nothing_else():
 
 @pytest.mark.parametrize("grid", [Grid(rows=r, cols=c) for r, c in ((1, 7), (5, 1), (3, 5), (4, 9))], ids=str)
 def test_drafts_fill_the_window_as_far_as_pairs_are_known(grid):
-    for reach in (1, 5):
+    for reach, columns in ((1, 1), (5, 3)):
         for end in range(1, grid.size):
             for limit in range(end, grid.size + 1):
-                target = end
-                for source in draft_sources(grid, reach, end, limit):
+                target, right = end, columns == 3 and end % grid.cols > 0
+                for source in draft_sources(grid, reach, end, limit, columns=columns):
                     assert 0 <= source.start < source.stop <= end, "only what has a token and a state"
+                    assert source.offset.down == 0 or source.stop <= end - right, "and so its neighbour"
                     for position in range(source.start, source.stop):
                         y, x = divmod(position, grid.cols)
                         y, x = y + source.offset.down, x + source.offset.right
@@ -112,7 +115,9 @@ def test_drafts_fill_the_window_as_far_as_pairs_are_known(grid):
                         target += 1
                 first_row = min(limit, grid.cols, end + reach)
                 full = target == limit
-                assert full or target == (first_row if first_row < grid.cols else end + grid.cols)
+                assert full or target == (
+                    first_row if first_row < grid.cols else max(end, end - right + grid.cols)
+                )
 
 
 @pytest.mark.parametrize("row_end", [False, True])

@@ -62,9 +62,11 @@ def test_two_parts_may_run_at_once_and_one_part_may_not_run_twice(tmp_path):
 
 def test_parts_are_numbered_from_one_or_by_the_launcher(monkeypatch):
     assert part("2/8") == Shard(part=1, of=8)
-    monkeypatch.delenv("RANK", raising=False)
+    for name in ("TORCHELASTIC_RUN_ID", "RANK"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     assert part("auto") == Shard(part=0, of=1)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")
     assert part("auto") == Shard(part=3, of=4)

@@ -87,6 +87,8 @@ def test_banks_say_what_they_are():
         "horizontal": 1,
         "vertical": 2,
         "hidden": 1.5,
+        "columns": 1,
+        "draft_law_weight": 0.0,
         "correction": 0.5,
         "law_weight": 0.1,
     }

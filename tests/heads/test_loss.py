@@ -60,30 +60,56 @@ def test_rows_one_longer_have_a_loss():
     assert all(loss.item() > 0.1 for loss in losses.values())
 
 
-def random_case():
+def random_case(columns=1):
     generator = torch.Generator().manual_seed(0)
     states, embeddings = torch.randn(2, IMAGES, GRID.size, 6, generator=generator).unbind()
-    return shaken(HeadBank(6, horizontal=5, vertical=2)), states, embeddings
+    return shaken(HeadBank(6, horizontal=5, vertical=2, columns=columns)), states, embeddings
 
 
-def test_loss_equals_brute_force():
-    bank, states, embeddings = random_case()
-    for offset, loss in head_losses(bank, lesson(states, embeddings, GRID)).items():
-        terms = []
+def read(vectors, y, x, columns):
+    """What a head reads of the cell (y, x) of an image: it, its left and its right neighbour."""
+    cells = [vectors[y * GRID.cols + x]]
+    for other in (x - 1, x + 1)[: columns - 1]:
+        inside = 0 <= other < GRID.cols
+        cells.append(vectors[y * GRID.cols + other] if inside else torch.zeros(6))
+    return torch.cat(cells)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_losses_equal_brute_force(columns):
+    bank, states, embeddings = random_case(columns)
+    losses = head_losses(bank, lesson(states, embeddings, GRID), laws=True)
+    assert list(losses) == [name for label in bank.labels for name in (label, f"{label} law")]
+    for offset in bank.offsets:
+        terms, laws = [], []
         for image in range(IMAGES):
             for y in range(GRID.rows - offset.down):
                 for x in range(GRID.cols - offset.right):
-                    source = y * GRID.cols + x
-                    target = (y + offset.down) * GRID.cols + x + offset.right
-                    predicted = bank(offset, states[image, source], embeddings[image, source])
-                    gap = (predicted - states[image, target]).abs()
+                    width = columns if offset.down else 1
+                    pair = (read(vectors[image], y, x, width) for vectors in (states, embeddings))
+                    predicted = bank(offset, *pair)
+                    true = states[image, (y + offset.down) * GRID.cols + x + offset.right]
+                    gap = (predicted - true).abs()
                     terms.append(torch.where(gap < 1, gap.square() / 2, gap - 0.5).mean())
-        torch.testing.assert_close(loss, torch.stack(terms).mean())
+                    laws.append(-(true.softmax(0) * predicted.log_softmax(0)).sum())
+        torch.testing.assert_close(losses[offset.label], torch.stack(terms).mean())
+        torch.testing.assert_close(losses[f"{offset.label} law"], torch.stack(laws).mean())
+
+
+def test_the_law_term_is_added_by_its_weight():
+    bank, states, embeddings = random_case()
+    weighted = HeadBank(6, horizontal=5, vertical=2, draft_law_weight=0.25)
+    weighted.load_state_dict(bank.state_dict())
+    given = lesson(states, embeddings, GRID)
+    losses = head_losses(bank, given, laws=True)
+    mean = [sum(losses[label + part] for label in bank.labels) / 7 for part in ("", " law")]
+    torch.testing.assert_close(weighted.objective(weighted.losses(given)), mean[0] + 0.25 * mean[1])
+    torch.testing.assert_close(bank.objective(bank.losses(given)), mean[0])
 
 
 def gradients(chunk):
-    bank, states, embeddings = random_case()
-    losses = head_losses(bank, lesson(states, embeddings, GRID, chunk))
+    bank, states, embeddings = random_case(columns=3)
+    losses = head_losses(bank, lesson(states, embeddings, GRID, chunk), laws=True)
     torch.stack(list(losses.values())).mean().backward()
     return losses, [weight.grad for weight in bank.parameters()]
 
@@ -129,7 +155,8 @@ def test_no_call_exceeds_the_chunk():
 def test_masked_positions_have_no_gradient(chunk):
     bank, states, embeddings = random_case()
     embeddings.requires_grad_()
-    for offset, loss in head_losses(bank, lesson(states, embeddings, GRID, chunk)).items():
+    losses = head_losses(bank, lesson(states, embeddings, GRID, chunk))
+    for offset, loss in zip(bank.offsets, losses.values(), strict=True):
         (gradient,) = torch.autograd.grad(loss, embeddings)
         touched = gradient.abs().sum(dim=-1) > 0
         expected = torch.zeros(GRID.size, dtype=torch.bool)

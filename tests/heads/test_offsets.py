@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from backbones.contract import Grid
-from heads.offsets import Ahead, Offset, horizontal_offsets, pairs, raster_offsets, vertical_offsets
+from heads.offsets import (
+    Ahead,
+    Offset,
+    beside,
+    horizontal_offsets,
+    pairs,
+    raster_offsets,
+    vertical_offsets,
+)
 from tests.backbones.coordinates import CoordinateBackbone
 
 pytestmark = pytest.mark.unit
@@ -97,3 +105,27 @@ def test_offsets_along_the_raster():
     assert [offset.label for offset in raster_offsets(3)] == ["t+1", "t+2", "t+3"]
     with pytest.raises(ValueError, match="goes forward, found 0"):
         Ahead(0)
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: f"{grid.rows}x{grid.cols}")
+def test_neighbours_are_those_in_the_row_and_nothing_beyond_its_ends(grid):
+    """Also on several images one after another, and on vectors that begin in the middle of one."""
+    images = 2
+    vectors = torch.arange(1.0, images * grid.size + 1)[:, None]
+    places = torch.arange(images * grid.size)
+    found = beside(vectors, places, grid.cols, 3)[:, :, None]
+    for place in places.tolist():
+        row = range(place // grid.cols * grid.cols, (place // grid.cols + 1) * grid.cols)
+        cells = (place, place - 1, place + 1)
+        wanted = [vectors[cell] if cell in row else torch.zeros(1) for cell in cells]
+        assert torch.equal(found[place], torch.stack(wanted))
+    assert torch.equal(beside(vectors, places, grid.cols, 1), vectors)
+    inner = places[1:-1]
+    assert torch.equal(
+        beside(vectors[1:-1], inner[1:-1], grid.cols, 3, first=1), beside(vectors, inner[1:-1], grid.cols, 3)
+    )
+
+
+def test_what_stands_beyond_the_end_of_a_row_may_be_anything():
+    vectors = torch.tensor([[1.0], [2.0], [float("nan")]])
+    assert torch.equal(beside(vectors, torch.tensor([1]), 2, 3), torch.tensor([[2.0, 1.0, 0.0]]))

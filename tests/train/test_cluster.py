@@ -4,7 +4,8 @@ import pytest
 from lightning.fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 
 from backbones.errors import RowcastError
-from train.cluster import environment, local_rank, process_rank, require_processes
+from data.processes import environment, local_rank, process_rank
+from train.cluster import require_processes
 
 pytestmark = pytest.mark.unit
 
