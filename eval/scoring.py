@@ -11,7 +11,7 @@ from eval.items import Item, metadata_of
 from eval.items import told as told_of
 from eval.samples import Sample
 from eval.scorers.backends.load import Place
-from eval.scorers.build import build_clip, build_dpg, build_geneval
+from eval.scorers.build import SHAPES, build_clip, build_dpg, build_geneval
 from eval.scorers.clip_scorer import PRESETS
 from eval.scorers.columns import Judge, SampleColumns
 from eval.scorers.dpg import Question
@@ -33,9 +33,10 @@ class Models:
     vqa: str
     device: str
 
-    def place(self, option: str, path: str | None = None) -> Place:
+    def place(self, option: str) -> Place:
         """The model of an option."""
-        return Place(path=path or getattr(self, option), option=f"scoring.{option}", device=self.device)
+        path = getattr(self, option) or PRESETS[self.preset].model
+        return Place(path=path, option=f"scoring.{option}", device=self.device)
 
 
 def build_judges(
@@ -55,12 +56,35 @@ def build_judges(
     for name in (GENEVAL, DPG):
         if name in names:
             _require_prompts(name, items)
+    asked = _asked(questions) if DPG in names else {}
+    if GENEVAL in names:
+        _require_judgeable(items)
     build: dict[str, Callable[[], Judge]] = {
-        "clip": lambda: _clip(models),
-        GENEVAL: lambda: _geneval(models, items),
-        DPG: lambda: _dpg(models, questions),
+        "clip": lambda: Judge(scorer=build_clip(models.place("clip"), models.preset)),
+        GENEVAL: lambda: Judge(
+            scorer=build_geneval(models.place("detector"), models.place("colours")), set=GENEVAL
+        ),
+        DPG: lambda: Judge(scorer=build_dpg(models.place("vqa"), asked), set=DPG),
     }
-    return [build[name]() for name in dict.fromkeys(names)]
+    try:
+        return [build[name]() for name in dict.fromkeys(names)]
+    except RowcastError as error:
+        raise RowcastError(f"{error}. {needed(names, models)}") from error
+
+
+def needed(names: Sequence[str], models: Models) -> str:
+    """Which models the scores need, and what of them: all at once, for a machine without a network."""
+    options = {
+        "clip": ["clip"],
+        GENEVAL: [] if models.detector == SHAPES else ["detector", "colours"],
+        DPG: ["vqa"],
+    }
+    places = [models.place(option) for name in dict.fromkeys(names) for option in options[name]]
+    listed = ", ".join(f"{place.option}={place.path}" for place in places)
+    return (
+        f"scores=[{','.join(dict.fromkeys(names))}] need {listed}: hub ids, or folders with their config, "
+        "safetensors, tokenizer and preprocessor files"
+    )
 
 
 def judged_columns(
@@ -98,26 +122,21 @@ def telling(items: Sequence[Item], questions: Path | None) -> Callable[[Sample],
     return told
 
 
-def _clip(models: Models) -> Judge:
-    path = models.clip or PRESETS[models.preset].model
-    return Judge(scorer=build_clip(models.place("clip", path), models.preset))
-
-
-def _geneval(models: Models, items: Sequence[Item]) -> Judge:
+def _require_judgeable(items: Sequence[Item]) -> None:
+    """Refuses lines of GenEval's file that its rules can't judge."""
     for item in items:
         if item.prompt.set == GENEVAL:
             require_metadata(told_of(item.prompt), f"prompt {item.prompt.id} of sets.geneval")
-    return Judge(scorer=build_geneval(models.place("detector"), models.place("colours")), set=GENEVAL)
 
 
-def _dpg(models: Models, path: Path | None) -> Judge:
+def _asked(path: Path | None) -> dict[str, list[Question]]:
+    """The questions of DPG-Bench."""
     if path is None or not path.is_file():
         raise RowcastError(
             "expected sets.dpg.path=<dpg_bench.csv> for scores=[dpg], found a folder of prompts, which has "
             "no questions: fetch that file of the ELLA repository"
         )
-    questions: dict[str, list[Question]] = read_questions(path)
-    return Judge(scorer=build_dpg(models.place("vqa"), questions), set=DPG)
+    return read_questions(path)
 
 
 def _require_prompts(name: str, items: Sequence[Item]) -> None:

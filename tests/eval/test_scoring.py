@@ -40,7 +40,9 @@ def test_geneval_judges_its_own_prompts():
 
 
 def test_missing_models_and_questions_are_named(tmp_path):
-    with pytest.raises(RowcastError, match=r"check scoring\.clip"):
+    with pytest.raises(
+        RowcastError, match=r"check scoring\.clip.*scores=\[clip\] need scoring\.clip=/nowhere/model: folders"
+    ):
         build_judges(["clip"], MODELS, items("smoke"), None)
     with pytest.raises(RowcastError, match=r"expected sets\.dpg\.path=<dpg_bench\.csv> for scores=\[dpg\]"):
         build_judges(["dpg"], MODELS, items("dpg"), None)
