@@ -41,7 +41,7 @@ def test_geneval_judges_its_own_prompts():
 
 def test_missing_models_and_questions_are_named(tmp_path):
     with pytest.raises(
-        RowcastError, match=r"check scoring\.clip.*scores=\[clip\] need scoring\.clip=/nowhere/model: folders"
+        RowcastError, match=r"check scoring\.clip.*scores=\[clip\] need scoring\.clip=/nowhere/model: hub ids"
     ):
         build_judges(["clip"], MODELS, items("smoke"), None)
     with pytest.raises(RowcastError, match=r"expected sets\.dpg\.path=<dpg_bench\.csv> for scores=\[dpg\]"):
