@@ -91,6 +91,14 @@ class SlotCache(Cache):
         """Filled slots."""
         return self._layers[0].length
 
+    @property
+    def bytes(self) -> int:
+        """Of the keys and values in the filled slots, all layers together."""
+        buffers = [
+            buffer for layer in self._layers for buffer in (layer.keys, layer.values) if buffer is not None
+        ]
+        return sum(buffer.nbytes // buffer.shape[-2] for buffer in buffers) * self.length
+
     def keep(self, length: int) -> None:
         """Rolls every layer back to its first `length` slots."""
         for layer in self._layers:

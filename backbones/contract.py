@@ -155,6 +155,13 @@ class Backbone(ABC):
     def length(self) -> int:
         """Image tokens in the open session's cache."""
 
+    @property
+    def cache_bytes(self) -> int | None:
+        """Optional: bytes of keys and values that the open session holds, the prompt's among them; none where
+        they are not counted.
+        """
+        return None
+
     @abstractmethod
     def embed(self, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
         """What the trunk is fed for image tokens."""

@@ -137,6 +137,10 @@ class SharedTrunk(Backbone):
     def length(self) -> int:
         return self._open().length
 
+    @property
+    def cache_bytes(self) -> int:
+        return self._open().cache.bytes
+
     @torch.no_grad()
     def encode(self, prompts: Sequence[str], guided: bool = True) -> Prompt:
         rows = [self._fitting(prompt) for prompt in prompts]

@@ -34,9 +34,15 @@ def publish(job: PublishJob) -> None:
     from checkpoints.package import pack, write_package  # heavy, so after what may be mistaken
     from checkpoints.publish import licence_of, publish
 
-    package = pack(Path(job.bundle).expanduser(), place, base_model=job.base_model, licence=licence_of)
+    package = pack(
+        Path(job.bundle).expanduser(),
+        place,
+        base_model=job.base_model,
+        licence=licence_of,
+        custom_generate=job.custom_generate,
+    )
     for name, size in sorted(package.sizes.items()):
-        print(f"  {name:<20}{size:>14,} bytes")
+        print(f"  {name:<27}{size:>14,} bytes")
     if package.left_out:
         print(f"  left out: {', '.join(package.left_out)}")
     if package.licence is None:

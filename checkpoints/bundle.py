@@ -1,10 +1,12 @@
-"""The head bundle: a folder of safetensors, JSON and a card; nothing in it is ever unpickled or executed.
+"""The head bundle: a folder of safetensors, JSON and a card; Rowcast never unpickles or executes any of it.
 
     heads.safetensors   the weights of the heads
     config.json         what they are and what they fit; the bundle's point of commitment
     README.md           the card
     results.json        a benchmark of these heads, once there is one
     samples.png         what they painted: from a benchmark, or put there for the card
+
+    custom_generate/generate.py   code with which plain transformers paints, in published bundles that want it
 
 Replacing `config.json` turns an old bundle into a new one in a single step: the new weights are already on
 disk by then, under a name made of their hash, and take the usual name afterwards. A process killed anywhere

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from checkpoints.config import BackboneFacts, BundleConfig
+from checkpoints.custom import passage
 from checkpoints.figures import acceptance_table, decoder_table, notes
 from checkpoints.markdown import escape, fact_table, table
 from checkpoints.measured import Measured
@@ -20,7 +21,7 @@ _CARD = """\
 ---
 library_name: rowcast
 pipeline_tag: text-to-image
-tags: [speculative-decoding, draft-heads]
+tags: [speculative-decoding, draft-heads{tags}]
 {base_model}---
 
 # Draft heads for {title}
@@ -44,7 +45,7 @@ from checkpoints import load_heads
 heads = load_heads({place}, load_backbone({backbone}))
 ```
 
-## Sampling of the training images
+{plain}## Sampling of the training images
 
 {sampling}
 
@@ -71,6 +72,8 @@ class Publication:
     measured: Measured | None = None
     samples: bool = False
     """Whether `samples.png` lies beside the card."""
+    custom_generate: bool = False
+    """Whether the code for plain transformers lies there."""
 
 
 def render_card(
@@ -89,6 +92,7 @@ def render_card(
     measure = "`python -m eval` with these heads measures speed and quality"
     return _CARD.format(
         title=escape(config.backbone.name),
+        tags=", custom_generate" if shown.custom_generate else "",  # by which hubs list such code
         base_model=_front_matter(config.backbone),
         summary=use.summary.format(rows=grid.rows, cols=grid.cols),
         decoders=use.decoders,
@@ -97,6 +101,7 @@ def render_card(
         command=_command(config.backbone, shown.place, use.decoder),
         place=repr(shown.place),
         backbone=_arguments(config.backbone),
+        plain=passage(config.backbone, shown.place) if shown.custom_generate else "",
         sampling=fact_table(asdict(config.sampling)),
         training=fact_table(config.training),
         better="the tables above are of more" if shown.measured else measure,

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from checkpoints.config import CONFIG_FILE, BundleConfig, read_config
+from checkpoints.custom import CODE_FILE, is_shipped
 from checkpoints.figures import acceptance_table, decoder_table, notes
 from checkpoints.markdown import flat, shown
 from checkpoints.measured import read_measured
@@ -27,6 +28,9 @@ def describe(folder: Path, place: str) -> str:
     count = sum(weight.numel() for weight in heads.parameters())
     lines = [f"{config.heads.name} heads for {config.backbone.name}: {place}"]
     lines += [f"  {name:<12}{text}" for name, text in _facts(config, heads.labels, count)]
+    if (folder / CODE_FILE).exists():
+        whose = "as it comes with this Rowcast" if is_shipped(folder) else "not Rowcast's own: never run it"
+        lines.append(f"  {'code':<12}{CODE_FILE} for plain transformers, {whose}")
     if measured is None:
         lines += ["", "not measured: `python -m eval` with these heads measures speed and quality"]
     else:

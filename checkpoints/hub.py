@@ -14,6 +14,8 @@ from backbones.source import on_disk
 from checkpoints.card import CARD_FILE, SAMPLES_FILE
 from checkpoints.config import CONFIG_FILE, read_config
 from checkpoints.config import LARGEST as LARGEST_CONFIG
+from checkpoints.custom import CODE_FILE
+from checkpoints.custom import LARGEST as LARGEST_CODE
 from checkpoints.measured import LARGEST as LARGEST_RESULTS
 from checkpoints.measured import RESULTS_FILE
 from checkpoints.places import FORM, HubPlace, hub_place
@@ -25,6 +27,7 @@ LIMITS = {
     CARD_FILE: 4 << 20,
     RESULTS_FILE: LARGEST_RESULTS,
     SAMPLES_FILE: 16 << 20,
+    CODE_FILE: LARGEST_CODE,
 }
 """The small files of a bundle and the most bytes that they may have."""
 FILES = (*LIMITS, WEIGHTS_FILE)

@@ -11,6 +11,7 @@ from backbones.errors import RowcastError
 from checkpoints.bundle import weights_path
 from checkpoints.card import CARD_FILE, SAMPLES_FILE, Publication, render_card
 from checkpoints.config import CONFIG_FILE, BundleConfig, read_config
+from checkpoints.custom import CODE_FILE, names_in, shipped_code
 from checkpoints.hub import FILES, LIMITS
 from checkpoints.json_file import json_text
 from checkpoints.measured import RESULTS_FILE, read_measured
@@ -40,7 +41,12 @@ class Package:
 
 
 def pack(
-    folder: Path, place: HubPlace, *, base_model: str | None, licence: Callable[[str], str | None]
+    folder: Path,
+    place: HubPlace,
+    *,
+    base_model: str | None,
+    licence: Callable[[str], str | None],
+    custom_generate: bool = False,
 ) -> Package:
     """Checks the bundle in `folder` and renders its card.
 
@@ -49,9 +55,11 @@ def pack(
         place: where it will be.
         base_model: hub id of the backbone's weights, for a bundle that does not know it.
         licence: of a repository on the hub.
+        custom_generate: adds the code with which plain transformers paints.
 
     Raises:
-        RowcastError: if anything is missing, damaged, not finite, of other heads, or looks like a token.
+        RowcastError: if anything is missing, damaged, not finite, of other heads, or looks like a token; or
+            if there is no such code for these heads.
     """
     config = _with_base(read_config(folder), base_model)
     path = weights_path(folder, config)
@@ -63,6 +71,8 @@ def pack(
         texts[RESULTS_FILE] = (folder / RESULTS_FILE).read_bytes()
     if (folder / SAMPLES_FILE).exists():
         texts[SAMPLES_FILE] = _picture(folder / SAMPLES_FILE)
+    if custom_generate:
+        texts[CODE_FILE] = shipped_code(config)
     origin = config.backbone.origin
     found = None if origin is None else licence(origin.repository)
     publication = Publication(
@@ -70,12 +80,13 @@ def pack(
         licence=found,
         measured=measured,
         samples=SAMPLES_FILE in texts,
+        custom_generate=custom_generate,
     )
     parameters = sum(weight.numel() for weight in heads.parameters())
     texts[CARD_FILE] = render_card(config, parameters, heads.labels, publication).encode()
     for name, content in texts.items():
         _refuse_token(folder / name, content)
-    others = {entry.name for entry in folder.iterdir()} - {*FILES, path.name}
+    others = names_in(folder) - {*texts, WEIGHTS_FILE, path.name}
     return Package(config=config, weights=path, texts=texts, left_out=sorted(others), licence=found)
 
 
@@ -89,7 +100,7 @@ def write_package(package: Package, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
         if out.resolve() == package.weights.parent.resolve():
             raise RowcastError(f"expected out= apart from the bundle, found {out}: set another folder")
-        others = sorted(entry.name for entry in out.iterdir() if entry.name not in FILES)
+        others = sorted(names_in(out) - set(FILES))
         if others:
             raise RowcastError(
                 f"expected an empty folder or an earlier dry run in {out}, found {others[0]}: "
@@ -98,6 +109,7 @@ def write_package(package: Package, out: Path) -> None:
         for name in FILES:
             (out / name).unlink(missing_ok=True)
         for name, content in package.texts.items():
+            (out / name).parent.mkdir(exist_ok=True)
             (out / name).write_bytes(content)
         shutil.copyfile(package.weights, out / WEIGHTS_FILE)
     except OSError as error:

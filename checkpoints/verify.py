@@ -11,11 +11,13 @@ from backbones.registry import load_backbone
 from backbones.report import Report
 from checkpoints.bundle import weights_path
 from checkpoints.config import CONFIG_FILE, BundleConfig, read_config
+from checkpoints.custom import CODE_FILE, is_shipped, names_in
 from checkpoints.hub import FILES
 from checkpoints.measured import RESULTS_FILE, read_measured
 from checkpoints.weights import read_weights, require_publishable
 
 SCHEMA, WEIGHTS, RESULTS, OTHERS, BACKBONE = "config", "weights", "results", "files", "backbone"
+CODE = "code"
 
 
 def verify(report: Report, folder: Path, model: Mapping[str, str | None] | None) -> None:
@@ -35,6 +37,8 @@ def verify(report: Report, folder: Path, model: Mapping[str, str | None] | None)
         report.add(timed(WEIGHTS, lambda config=config: _weights(folder, config)))
         report.add(timed(RESULTS, lambda config=config: _results(folder, config)))
         report.add(timed(OTHERS, lambda config=config: _others(folder, config)))
+        if (folder / CODE_FILE).exists():
+            report.add(timed(CODE, lambda: _code(folder)))
         report.add(_backbone(config, model))
 
 
@@ -67,12 +71,22 @@ def _results(folder: Path, config: BundleConfig) -> Proof:
 
 def _others(folder: Path, config: BundleConfig) -> Proof:
     own = {*FILES, weights_path(folder, config).name}
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in own)
+    others = sorted(names_in(folder) - own)
     return Proof(
         expected="the files of a bundle and no others",
         found=f"{', '.join(others)[:80]} beside them" if others else "no others",
         ok=not others,
         advice="publishing leaves them out; never run or unpickle what came with heads",
+    )
+
+
+def _code(folder: Path) -> Proof:
+    shipped = is_shipped(folder)
+    return Proof(
+        expected=f"the {CODE_FILE} that comes with this Rowcast, byte for byte",
+        found="the very same" if shipped else "another",
+        ok=shipped,
+        advice="never run it; publish the heads again with custom_generate=true",
     )
 
 

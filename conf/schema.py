@@ -43,6 +43,11 @@ def is_part(text: str) -> bool:
     return text == "auto" or (part is not None and 1 <= int(part[1]) <= int(part[2]))
 
 
+def are_batches(values: list[int]) -> bool:
+    """Whether a list holds batch sizes, each once."""
+    return len(set(values)) == len(values) and all(1 <= value <= 1024 for value in values)
+
+
 @dataclass
 class Model:
     name: str
@@ -200,11 +205,19 @@ class Scoring:
 
 
 @dataclass
+class LatencySweep:
+    batches: list[int] = field(metadata=rule("batch sizes of 1 to 1024, each once", are_batches))
+    rows: int = field(metadata=count(1, 1000))
+    repeats: int = field(metadata=count(1, 1000))
+    seconds: float = field(metadata=above(0))
+
+
+@dataclass
 class EvalJob:
     model: Model
     sampling: SamplingOverrides
     benchmark: Benchmark
-    heads: Any = field(metadata=text_or_texts("a bundle folder, or a list of them"))
+    heads: Any = field(metadata=text_or_texts("untrained, a bundle folder, or a list of them"))
     folder: str
     sets: Sets | None = None
     """Prompt sets in place of `benchmark.prompts`, where any of them has prompts."""
@@ -215,6 +228,8 @@ class EvalJob:
     scoring: Scoring | None = None
     """The models behind `scores`."""
     attach: bool = False
+    latency: LatencySweep | None = None
+    """A sweep over batch sizes, where it has any."""
 
 
 @dataclass
@@ -256,6 +271,7 @@ class PublishJob:
     revision: str | None
     private: bool
     base_model: str | None
+    custom_generate: bool
     dry_run: bool
     out: str
 

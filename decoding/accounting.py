@@ -94,6 +94,21 @@ def forward_bounds(grid: Grid, name: str, options: Mapping[str, object], reach: 
     return count, count
 
 
+def has_fixed_count(grid: Grid, options: Mapping[str, object]) -> bool:
+    """Whether a decoder takes the same number of forwards for every image.
+
+    Args:
+        grid: token grid.
+        options: its YAML group, `name` among it.
+
+    Raises:
+        RowcastError: if the decoder is unknown, or an option is wrong.
+    """
+    rest = {name: value for name, value in options.items() if name != "name"}
+    fewest, most = forward_bounds(grid, str(options["name"]), rest)
+    return fewest == most
+
+
 def _first_row(grid: Grid, options: FirstRow, reach: int) -> int:
     block = options.block or reach
     if options.bonus_token:

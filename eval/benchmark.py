@@ -13,6 +13,7 @@ from typing import BinaryIO
 from backbones.contract import Backbone, Sampling
 from backbones.durable import only_writer
 from backbones.errors import RowcastError
+from decoding.accounting import has_fixed_count
 from decoding.methods.method import Method
 from eval.bench import Bench, Columns, Plan, ReferenceLoop
 from eval.environment import Environment, environment
@@ -20,6 +21,10 @@ from eval.exhibits import gallery
 from eval.heads import describe
 from eval.items import Item, Shard
 from eval.judge import can_judge, check_judge
+from eval.latency.figures import Latency, LatencyPlan
+from eval.latency.keep import CellFile
+from eval.latency.sweep import Subject as Swept
+from eval.latency.sweep import sweep
 from eval.passes import profile_pass, quality_pass, speed_pass
 from eval.rendering import render
 from eval.results import RESULTS_FILE, PromptSource, Results, Subject, write_results
@@ -47,6 +52,10 @@ class Extras:
     """What that is."""
     columns: Callable[[Path], Columns] | None = None
     """Makes further columns of the quality table, which keep what they need in a folder."""
+    latency: LatencyPlan | None = None
+    """A sweep over batch sizes, before the images."""
+    untrained: Sequence[str] = ()
+    """What of the model is random: `weights`, `heads`."""
 
 
 def run_benchmark(
@@ -112,7 +121,8 @@ def run_benchmark(
             columns=extras.columns and extras.columns(log.path.parent / f"scores-{log.contract}"),
             reference=extras.reference,
         )
-        _measure(bench, _pool(bench, options[baseline], machine, extras.baselines))
+        latency = _sweep(bench, options, extras, folder)
+        _measure(bench, _pool(bench, options[baseline], machine, extras.baselines), latency)
         log.close()
         log.refresh()
         if bench.missing():
@@ -125,6 +135,7 @@ def run_benchmark(
             options=options,
             command=command,
             extras=extras,
+            latency=latency,
         )
 
 
@@ -137,9 +148,32 @@ def _pool(
     return BaselinePool(folder, contract, bench.baseline)
 
 
-def _measure(bench: Bench, pool: BaselinePool | None) -> None:
+def _sweep(
+    bench: Bench, options: Mapping[str, Mapping[str, object]], extras: Extras, folder: Path
+) -> Latency | None:
+    """The sweep over batch sizes; what an earlier start has measured is kept."""
+    if extras.latency is None:
+        return None
+    file = CellFile(folder, bench.log.contract, extras.latency)
+    kept = file.read()
+    return sweep(
+        Swept(
+            backbone=bench.backbone,
+            decoders=bench.decoders,
+            sampling=bench.sampling,
+            prompts=list(dict.fromkeys(item.prompt.text for item in bench.items)),
+            seed=bench.plan.seed,
+        ),
+        extras.latency,
+        fixed=[name for name, chosen in options.items() if has_fixed_count(bench.backbone.grid, chosen)],
+        known=(kept.cells, kept.skipped),
+        keep=file.keep,
+    )
+
+
+def _measure(bench: Bench, pool: BaselinePool | None, latency: Latency | None) -> None:
     speed_pass(bench)
-    if bench.backbone.device.type != "cpu":
+    if bench.backbone.device.type != "cpu" and latency is None:  # the sweep has told the phases
         profile_pass(bench)
     if bench.plan.quality_images:
         quality_pass(bench, pool)
@@ -154,9 +188,10 @@ def _conclude(
     options: Mapping[str, Mapping[str, object]],
     command: str,
     extras: Extras,
+    latency: Latency | None,
 ) -> Results:
     """Computes the figures from the log, and writes them."""
-    decoders, control = summarise(bench, options)
+    decoders, control = summarise(bench, options, latency)
     results = Results(
         command=command,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -164,6 +199,7 @@ def _conclude(
         suite=extras.suite,
         prompts=_sources(bench, extras.files or {}),
         subject=subject,
+        untrained=list(extras.untrained),
         sampling=bench.sampling,
         plan=bench.plan,
         environment=machine,
@@ -173,6 +209,7 @@ def _conclude(
         decoders=decoders,
         control=control,
         ladder=ladder(bench, extras.loop),
+        latency=latency,
         gallery=gallery(bench, folder),
     )
     write_results(results, folder / RESULTS_FILE)

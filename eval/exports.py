@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from eval.columns import NLL, column
+from eval.latency.tables import latency_markdown
 from eval.results import DecoderResult, Results, Score
 from eval.table import MISSING, delta_cells, interval, score_names
 
@@ -71,7 +72,8 @@ def markdown_table(results: Results) -> str:
     ]
     for decoder in results.decoders:
         lines.append("| " + " | ".join(_marked(cell(decoder)) for cell in columns.values()) + " |")
-    return "\n".join(lines) + f"\n\n{_caption(results)}\n"
+    whole = "\n".join(lines) + f"\n\n{_caption(results)}\n"
+    return whole if results.latency is None else f"{whole}\n{latency_markdown(results)}"
 
 
 def _marked(text: str) -> str:

@@ -12,6 +12,11 @@ from checkpoints.config import CONFIG_FILE, read_config
 from checkpoints.hub import on_hub, resolve
 from decoding.options import HEADS
 from heads.contract import DraftHeads
+from heads.kinds import build_heads
+from heads.options import HEADS as HEAD_OPTIONS
+
+UNTRAINED = "untrained"
+"""In place of bundles: heads of the default shape as they are before training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +71,18 @@ def load_bundles(bundles: Mapping[str, Path], backbone: Backbone) -> dict[str, D
         RowcastError: if a bundle is damaged or made for another backbone.
     """
     return {kind: load_heads(folder, backbone) for kind, folder in bundles.items()}
+
+
+def untrained_heads(methods: Mapping[str, str], backbone: Backbone) -> dict[str, DraftHeads]:
+    """Heads of the default shape for these decoders, by kind: to time with, since their drafts mean nothing.
+
+    Args:
+        methods: the method of each decoder.
+        backbone: what the heads would be trained for.
+    """
+    kinds = sorted({HEADS[method] for method in methods.values() if method in HEADS})
+    heads = {kind: build_heads(kind, backbone.width, HEAD_OPTIONS[kind]()) for kind in kinds}
+    return {kind: made.requires_grad_(False).eval().to(backbone.device) for kind, made in heads.items()}
 
 
 def describe(heads: DraftHeads) -> HeadsSubject:

@@ -24,9 +24,10 @@ from decoding.prompts import read_prompts
 from eval.attach import attach, require_folders
 from eval.bench import Columns, Plan
 from eval.benchmark import Extras, require_baseline, run_benchmark
-from eval.heads import find_bundles, load_bundles
+from eval.heads import UNTRAINED, find_bundles, load_bundles, untrained_heads
 from eval.items import Item, Shard, plain_prompts, set_items, work_items
 from eval.judge import can_judge, category, check_judge
+from eval.latency.figures import LatencyPlan
 from eval.learning import keep_learning
 from eval.prompt_sets.choose import Chosen, Share, choose
 from eval.prompt_sets.fetch import find
@@ -36,6 +37,9 @@ from eval.reference import LOOP, reference_loop
 from eval.scoring import Models, build_judges, judged_columns, telling
 from eval.table import json_line, terminal_table
 from heads.contract import DraftHeads
+
+UNTRAINED_SEED = 0
+"""Of random weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +73,20 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
         RowcastError: for options, prompts, heads or folders that cannot be used.
     """
     checked, shard = check(job), part(job.shard)
-    bundles = find_bundles(job.heads, {name: chosen["name"] for name, chosen in checked.options.items()})
+    methods = {name: chosen["name"] for name, chosen in checked.options.items()}
+    bare = job.heads == UNTRAINED
+    bundles = {} if bare else find_bundles(job.heads, methods)
     if job.attach:
+        if bare:
+            raise RowcastError(
+                f"expected a bundle for attach=true, found heads={UNTRAINED}: leave attach out"
+            )
         require_folders(bundles)
     model = _placed(job.model)
     columns = _columns(job, checked, model.device)
+    torch.manual_seed(UNTRAINED_SEED)  # of random weights: the same command again goes on with the same ones
     backbone = load_backbone(**asdict(model))
-    heads = load_bundles(bundles, backbone)
+    heads = untrained_heads(methods, backbone) if bare else load_bundles(bundles, backbone)
     folder = Path(job.folder)
     if shard.part == 0:
         keep_learning(bundles, folder)
@@ -93,13 +104,15 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
         folder=folder,
         command=shlex.join(["python", "-m", program, *sys.argv[1:]]),
         extras=Extras(
-            suite=job.sets.name if job.sets and _shares(job.sets) else None,
+            suite=job.sets.name if job.sets else None,
             files=checked.files,
             shard=shard,
             baselines=None if job.baselines is None else Path(job.baselines),
             reference=loop,
             loop=LOOP,
             columns=None if columns is None else partial(columns, backbone),
+            latency=_latency_plan(job),
+            untrained=_untrained(job),
         ),
     )
     if results is None:
@@ -118,15 +131,31 @@ def check(job: EvalJob) -> Checked:
     """The decoders' options and the prompts.
 
     Raises:
-        RowcastError: for an unknown decoder, no baseline among them, prompts that cannot be used.
+        RowcastError: for an unknown decoder, no baseline among them, prompts that cannot be used, what
+            cannot be measured together.
     """
     options = {name: decoder_options(name) for name in decoder_names(job.benchmark.decoders)}
     require_baseline({name: chosen["name"] for name, chosen in options.items()})
+    _check_measurable(job)
     items, files = _items(job)
     checked = Checked(options=options, items=items, files=files)
     if can_judge(job.model.name) and job.benchmark.quality_images:
         check_judge(checked.prompts)
     return checked
+
+
+def _check_measurable(job: EvalJob) -> None:
+    """Refuses quality of noise, and a sweep that other processes would disturb."""
+    if job.heads == UNTRAINED and job.benchmark.quality_images:
+        raise RowcastError(
+            f"expected trained heads for {job.benchmark.quality_images} quality images, found "
+            "heads=untrained: set benchmark.quality_images=0, or heads= to a bundle"
+        )
+    if job.latency and job.latency.batches and part(job.shard).of > 1:
+        raise RowcastError(
+            f"expected one process for the latency sweep, found part {job.shard}: set shard=1/1, or "
+            "latency.batches=[] to leave the sweep out"
+        )
 
 
 def part(text: str) -> Shard:
@@ -173,6 +202,15 @@ def _questions(sets: Sets) -> Path | None:
     return file if file.is_file() else None
 
 
+def _latency_plan(job: EvalJob) -> LatencyPlan | None:
+    return LatencyPlan(**asdict(job.latency)) if job.latency and job.latency.batches else None
+
+
+def _untrained(job: EvalJob) -> list[str]:
+    random = {"weights": job.model.weights == "random", "heads": job.heads == UNTRAINED}
+    return [name for name, holds in random.items() if holds]
+
+
 def _placed(model: Model) -> Model:
     """Of several processes on one machine, every one takes its own device."""
     together = rank_and_count()[1] > 1
@@ -191,7 +229,8 @@ def _items(job: EvalJob) -> tuple[list[Item], dict[str, str]]:
     benchmark = job.benchmark
     chosen = None if job.sets is None else _chosen(job.sets, benchmark.seed)
     if chosen is None:
-        count = max(benchmark.images, benchmark.quality_images)
+        batches = job.latency.batches if job.latency else []
+        count = max(benchmark.images, benchmark.quality_images, *batches)
         return work_items(_plain(job), count), {}
     if benchmark.prompts is not None:
         raise RowcastError(

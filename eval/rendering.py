@@ -9,6 +9,7 @@ from pathlib import Path
 
 from backbones.errors import RowcastError
 from eval.exports import csv_table, latex_table, markdown_table
+from eval.latency.tables import latency_csv
 from eval.maps import Maps, maps_of
 from eval.report import write_report
 from eval.results import Results, read_results, write_text
@@ -69,4 +70,6 @@ def render(results: Results, images: dict[Key, Sample], folder: Path) -> Path:
             maps[decoder.name] = found
     for name, table in TABLES.items():
         write_text(folder / name, table(results))
+    if results.latency is not None:
+        write_text(folder / "latency.csv", latency_csv(results))
     return write_report(results, maps, folder)

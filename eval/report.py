@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eval.exhibits import gallery_section
 from eval.heads import HeadsSubject
+from eval.latency.section import latency_section
 from eval.learning import learning_section
 from eval.mapping import maps_section
 from eval.maps import Maps
@@ -28,10 +29,12 @@ def write_report(results: Results, maps: Mapping[str, Maps], folder: Path) -> Pa
         _headline(results),
         gallery_section(results.gallery, results, folder),
         speed_section(results),
+        latency_section(results),
         ladder_section(results),
         quality_section(results),
-        maps_section(results, maps, headline_decoder(results).name),
-        acceptance_section(results),
+        # What untrained heads draft, or random weights accept, is not worth a look.
+        None if results.untrained else maps_section(results, maps, headline_decoder(results).name),
+        None if results.untrained else acceptance_section(results),
         learning_section(folder),
         _provenance(results),
     ]
@@ -76,12 +79,14 @@ def _headline(results: Results) -> str:
     chosen = (
         "the lossless decoder with the fewest forwards"
         if best.lossless
-        else f"the drafting decoder nearest to {baseline.name} in quality"
+        else f"the drafting decoder nearest to {baseline.name} in {'quality' if best.quality else 'forwards'}"
     )
     about = (
         f"{subject.grid.rows}x{subject.grid.cols} tokens, {subject.codes} codes. The figures here are of "
         f"{best.name}, {chosen}; the tables have all."
     )
+    if results.untrained:
+        about += f" Untrained {' and '.join(results.untrained)}: for timing alone, images mean nothing."
     title = f"{escape(best.name)} {tag(law(best))} on {escape(subject.backbone)}"
     return (
         f'<header>\n<p class="soft">Rowcast benchmark</p>\n<h1>{title}</h1>\n'

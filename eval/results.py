@@ -14,11 +14,12 @@ from backbones.errors import RowcastError
 from eval.bench import Plan
 from eval.environment import Environment
 from eval.heads import HeadsSubject
+from eval.latency.figures import MEANING, Latency
 from eval.paired import Delta
 from eval.statistics import Interval, Spread
 from eval.typed_json import read_typed
 
-SCHEMA = 3
+SCHEMA = 4
 RESULTS_FILE = "results.json"
 
 DEFINITIONS = {
@@ -42,6 +43,7 @@ DEFINITIONS = {
     "garment, colour, background": "share of images that show what the prompt names",
     "ladder": "geometric means over prompts of paired latencies: the model's own library over our "
     "autoregression (loop gain), that over the decoder (speculation gain), and both together",
+    **MEANING,
 }
 
 
@@ -165,6 +167,8 @@ class Results:
     suite: str | None
     prompts: list[PromptSource]
     subject: Subject
+    untrained: list[str]
+    """What of it has random weights, to be timed alone: `weights`, `heads`."""
     sampling: Sampling
     plan: Plan
     environment: Environment
@@ -177,6 +181,8 @@ class Results:
     control: Quality | None
     """The baseline's images of the second seed, judged like a decoder: what chance alone does."""
     ladder: Ladder | None
+    latency: Latency | None
+    """The sweep over batch sizes, where there was one."""
     gallery: list[Exhibit]
 
 

@@ -1,5 +1,6 @@
 """The report's parts about cost: the speed table, where the time goes, the ladder, acceptance by head."""
 
+from collections.abc import Mapping
 from html import escape
 
 from eval.page import Markup, section, table, tag, tagged
@@ -18,13 +19,12 @@ PHASES = (
 def speed_section(results: Results) -> str:
     """The table, and what the seconds were spent on."""
     heading, rows = speed_rows(results)
-    shares = [[decoder.name, Markup(_share_bar(decoder))] for decoder in results.decoders]
-    key = "".join(f'<span><i class="{kind}"></i>{escape(meaning)}</span>' for kind, meaning, _ in PHASES)
+    shares = [[decoder.name, share_bar(decoder.seconds)] for decoder in results.decoders]
     note = (
         "Speed-up is the geometric mean over prompts of paired latencies with its 95 % bootstrap interval; "
         "engine is decoding time over time inside backbone forwards (1.00x would be free)."
     )
-    phases = table(["decoder", "where the time goes"], shares, words=2) + f'<div class="key">{key}</div>'
+    phases = table(["decoder", "where the time goes"], shares, words=2) + phase_key()
     few = " open" if len(results.decoders) <= 6 else ""
     return section(
         "Speed",
@@ -34,16 +34,23 @@ def speed_section(results: Results) -> str:
     )
 
 
-def _share_bar(decoder: DecoderResult) -> str:
+def phase_key() -> str:
+    """What the colours of the bars mean."""
+    key = "".join(f'<span><i class="{kind}"></i>{escape(meaning)}</span>' for kind, meaning, _ in PHASES)
+    return f'<div class="key">{key}</div>'
+
+
+def share_bar(spent: Mapping[str, float], width: str = "") -> Markup:
+    """Where the time went: seconds by phase, and their `total`; `narrow` beside other columns."""
     parts = []
     for kind, meaning, phases in PHASES:
-        seconds = sum(decoder.seconds[phase] for phase in phases)
-        share = seconds / decoder.seconds["total"]
+        seconds = sum(spent[phase] for phase in phases)
+        share = seconds / spent["total"]
         if share < 0.001:
             continue
         tip = f"{meaning}: {1000 * seconds:.1f} ms, {100 * share:.0f} %"
         parts.append(f'<i class="{kind}" style="flex:{100 * share:.2f}" title="{escape(tip)}"></i>')
-    return f'<div class="share">{"".join(parts)}</div>'
+    return Markup(f'<div class="share {width}">{"".join(parts)}</div>')
 
 
 def ladder_section(results: Results) -> str | None:

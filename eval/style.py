@@ -80,6 +80,7 @@ summary .soft { font-weight: 400; margin-left: 8px; }
 .plot circle { stroke: var(--accent); stroke-width: 2.5; fill: var(--card); }
 .plot .lossless circle { fill: var(--accent); }
 .share { display: flex; gap: 2px; height: 14px; min-width: 320px; }
+.share.narrow { min-width: 180px; }
 .share i { border-radius: 2px; min-width: 1px; }
 .key { display: flex; flex-wrap: wrap; gap: 18px; font-size: 13px; color: var(--soft); }
 .key i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }

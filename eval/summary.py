@@ -13,6 +13,7 @@ from eval.bench import REFERENCE, Bench, ImageSet
 from eval.columns import CONDITIONAL, NLL, column, ordered
 from eval.frechet import frechet_distance
 from eval.judge import can_judge, features_of, real_features
+from eval.latency.figures import Latency
 from eval.paired import paired_delta, stratified_interval
 from eval.results import DecoderResult, Frechet, Ladder, Quality, Rung, Score
 from eval.samples import Key, Sample, Scores
@@ -22,12 +23,13 @@ FORWARD_PHASES = ("prefill", "forward")
 
 
 def summarise(
-    bench: Bench, options: Mapping[str, Mapping[str, object]]
+    bench: Bench, options: Mapping[str, Mapping[str, object]], latency: Latency | None = None
 ) -> tuple[list[DecoderResult], Quality | None]:
     """The figures of every decoder, and of the baseline's second-seed set (the control)."""
     qualities = _qualities(bench) if bench.plan.quality_images else {}
     decoders = [
-        _decoder_result(bench, name, options[name], qualities.get((name, "main"))) for name in bench.decoders
+        _decoder_result(bench, name, options[name], qualities.get((name, "main")), latency)
+        for name in bench.decoders
     ]
     return decoders, qualities.get(bench.control)
 
@@ -68,7 +70,11 @@ def _timed(bench: Bench, name: str) -> list[Sample]:
 
 
 def _decoder_result(
-    bench: Bench, name: str, options: Mapping[str, object], quality: Quality | None
+    bench: Bench,
+    name: str,
+    options: Mapping[str, object],
+    quality: Quality | None,
+    latency: Latency | None,
 ) -> DecoderResult:
     timed, baseline = _timed(bench, name), _timed(bench, bench.baseline)
     logged = [image for image in bench.log.images.values() if (image.decoder, image.role) == (name, "main")]
@@ -76,7 +82,8 @@ def _decoder_result(
         image for image in bench.log.images.values() if (image.decoder, image.role) == (name, "profile")
     ]
     forwards = fmean(image.forwards for image in timed)
-    phases = _phases(profiled or timed)
+    told = latency if bench.backbone.device.type != "cpu" else None
+    phases = _swept_phases(timed, name, told) or _phases(profiled or timed)
     return DecoderResult(
         name=name,
         lossless=bench.decoders[name].lossless,
@@ -95,6 +102,15 @@ def _decoder_result(
 
 def _phases(images: list[Sample]) -> dict[str, float]:
     return {phase: fmean(image.seconds[phase] for image in images) for phase in images[0].seconds}
+
+
+def _swept_phases(timed: list[Sample], name: str, latency: Latency | None) -> dict[str, float] | None:
+    """On an accelerator the timed images do not know their phases: the sweep's shares of their seconds."""
+    cell = None if latency is None else latency.cell(name, 1)
+    if cell is None:
+        return None
+    total = fmean(image.seconds["total"] for image in timed)
+    return {**{phase: share * total for phase, share in cell.phases.items()}, "total": total}
 
 
 def _latency(image: Sample) -> float:

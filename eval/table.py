@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eval.columns import NLL, Column, column, ordered
+from eval.latency.tables import HEADING, images_per_second, latency_notes, latency_rows
 from eval.paired import Delta
 from eval.results import DecoderResult, Frechet, Quality, Results
 from eval.statistics import Interval, Spread
@@ -132,6 +133,11 @@ def notes(results: Results) -> list[str]:
         f"on {results.environment.device}, torch threads: {results.environment.threads}"
     ]
     lines.append("engine: decoding time over the time inside the backbone's forwards; 1.00x would be free")
+    if results.untrained:
+        lines.append(
+            f"untrained {' and '.join(results.untrained)}: for timing alone, images and acceptance mean "
+            "nothing; only decoders whose forwards do not depend on what is drawn are as fast as they look"
+        )
     if results.plan.images < FEW:
         lines.append(f"intervals of fewer than {FEW} images are too narrow to trust: raise benchmark.images")
     if results.sessions > 1:
@@ -188,7 +194,11 @@ def terminal_table(results: Results) -> str:
     parts = [render(*speed_rows(results))]
     if results.control:
         parts.append(render(*quality_rows(results)))
-    return "\n\n".join([*parts, "\n".join(notes(results))])
+    lines = notes(results)
+    if results.latency:
+        parts.append(render(HEADING, latency_rows(results)))
+        lines += latency_notes(results)
+    return "\n\n".join([*parts, "\n".join(lines)])
 
 
 def json_line(results: Results, report: Path) -> str:
@@ -205,5 +215,10 @@ def json_line(results: Results, report: Path) -> str:
         }
         for decoder in results.decoders
     }
-    line = {"backbone": results.subject.backbone, "decoders": decoders, "report": str(report)}
+    line: dict[str, object] = {"backbone": results.subject.backbone, "decoders": decoders}
+    if results.untrained:
+        line["untrained"] = results.untrained
+    if results.latency is not None:
+        line["images_per_s"] = images_per_second(results.latency)
+    line["report"] = str(report)
     return json.dumps(line, separators=(",", ":"))

@@ -84,9 +84,10 @@ def at_home(user, monkeypatch):
 def test_a_dry_run_needs_no_token_and_no_hub(at_home, capsys):
     asked = len(at_home.hub.requests)
     choices = {"revision": None, "private": False, "base_model": None, "dry_run": True, "out": "up"}
-    commands.publish(PublishJob(bundle="heads", repo="me/others", **choices))
+    commands.publish(PublishJob(bundle="heads", repo="me/others", custom_generate=True, **choices))
     assert capsys.readouterr().out.endswith("up holds what would be published as me/others\n")
-    assert {path.name for path in Path("up").iterdir()} == {"README.md", "config.json", "heads.safetensors"}
+    written = {str(path.relative_to("up")) for path in Path("up").rglob("*") if path.is_file()}
+    assert written == {"README.md", "config.json", "heads.safetensors", "custom_generate/generate.py"}
     assert len(at_home.hub.requests) == asked
 
 

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from backbones.errors import RowcastError
 from checkpoints.config import read_config
+from checkpoints.custom import CODE_FILE
 from checkpoints.measured import read_measured
 from checkpoints.package import pack, write_package
 from checkpoints.places import HubPlace
@@ -24,8 +25,8 @@ pytestmark = pytest.mark.integration
 PLACE = HubPlace("me/heads")
 
 
-def packed(folder, base_model=None, licence=lambda repository: None):
-    return pack(folder, PLACE, base_model=base_model, licence=licence)
+def packed(folder, base_model=None, licence=lambda repository: None, **options):
+    return pack(folder, PLACE, base_model=base_model, licence=licence, **options)
 
 
 def card_of(package):
@@ -112,6 +113,28 @@ def test_a_dry_run_writes_the_very_files_and_no_others(bundle, tmp_path):
     with pytest.raises(RowcastError, match="apart from the bundle"):
         write_package(package, bundle)
     assert read_measured(bundle, read_config(bundle)) is not None
+
+
+def test_code_goes_along_only_where_asked_and_where_it_can_paint(bundle):
+    assert CODE_FILE not in packed(bundle).texts
+    assert "Without Rowcast" not in card_of(packed(bundle))
+    refused(
+        bundle,
+        "expected ssd heads for pocket, .*custom_generate=true, found ssd heads for tiny",
+        custom_generate=True,
+    )
+    config = json.loads((bundle / "config.json").read_text())
+    config["backbone"] |= {"name": "janus_1b", "source": "them/base@0123abc"}
+    (bundle / "config.json").write_text(json.dumps(config))
+    (bundle / CODE_FILE).parent.mkdir()
+    (bundle / CODE_FILE).write_text("boom")
+    assert packed(bundle).left_out == [CODE_FILE]
+    package = packed(bundle, custom_generate=True)
+    assert package.left_out == []
+    assert b"boom" not in package.texts[CODE_FILE]
+    card = card_of(package)
+    assert "custom_generate" in yaml.safe_load(card.split("---")[1])["tags"]
+    assert "from_pretrained('them/base', revision='0123abc', dtype='float32')" in card
 
 
 def test_weights_that_nobody_could_use_are_refused(bundle):

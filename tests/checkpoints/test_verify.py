@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from backbones.report import Report
 from checkpoints import verify as module
+from checkpoints.custom import CODE_FILE
 from checkpoints.describe import describe
 from checkpoints.verify import verify
 from tests.backbones.tiny import tiny_backbone
@@ -73,6 +75,25 @@ def test_the_line_names_what_is_wrong(bundle, load, capsys):
     shown = capsys.readouterr().out
     assert "found checkpoint.pt, run.py beside them" in shown
     assert "found cols 5, fingerprint" in shown
+
+
+def test_code_beside_the_heads_is_rowcasts_own_or_fails(bundle, capsys):
+    code = bundle / CODE_FILE
+    code.parent.mkdir()
+    shutil.copy(Path(module.__file__).parent / CODE_FILE, code)
+    assert verdicts(bundle) | {"code": "ok", "files": "ok"} == verdicts(bundle)
+    assert f"{CODE_FILE} for plain transformers, as it comes with this Rowcast" in describe(bundle, "x")
+    code.write_text(code.read_text() + "\n")
+    (code.parent / "requirements.txt").write_text("evil")
+    assert verdicts(bundle) | {"code": "FAILED", "files": "FAILED"} == verdicts(bundle)
+    shown = capsys.readouterr().out
+    assert "byte for byte, found another" in shown
+    assert "never run it" in shown
+    assert "found custom_generate/requirements.txt beside them" in shown
+    assert "not Rowcast's own: never run it" in describe(bundle, "x")
+    code.unlink()
+    code.mkdir()
+    assert verdicts(bundle)["code"] == "FAILED"
 
 
 def test_without_a_config_nothing_else_can_be_proved(bundle, capsys):
