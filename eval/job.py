@@ -79,7 +79,7 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
     if job.attach:
         if bare:
             raise RowcastError(
-                f"expected a bundle for attach=true, found heads={UNTRAINED}: leave attach out"
+                f"expected a bundle for attach=true, found heads={UNTRAINED}: leave it out"
             )
         require_folders(bundles)
     model = _placed(job.model)
