@@ -78,9 +78,7 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
     bundles = {} if bare else find_bundles(job.heads, methods)
     if job.attach:
         if bare:
-            raise RowcastError(
-                f"expected a bundle for attach=true, found heads={UNTRAINED}: leave it out"
-            )
+            raise RowcastError(f"expected a bundle for attach=true, found heads={UNTRAINED}: leave it out")
         require_folders(bundles)
     model = _placed(job.model)
     columns = _columns(job, checked, model.device)
