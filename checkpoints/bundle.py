@@ -4,7 +4,7 @@
     config.json         what they are and what they fit; the bundle's point of commitment
     README.md           the card
     results.json        a benchmark of these heads, once there is one
-    samples.png         what they painted, where somebody put it there for the card
+    samples.png         what they painted: from a benchmark, or put there for the card
 
     custom_generate/generate.py   code with which plain transformers paints, in published bundles that want it
 

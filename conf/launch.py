@@ -25,7 +25,13 @@ INTERRUPTED = 130
 T = TypeVar("T")
 
 
-def launch(config_name: str, schema: type[T], job: Callable[[T], None], command: str = "") -> None:
+def launch(
+    config_name: str,
+    schema: type[T],
+    job: Callable[[T], None],
+    command: str = "",
+    expand: Callable[[list[str]], list[str]] = list,
+) -> None:
     """Runs `job` with the config `config_name` and the overrides of the command line, then exits.
 
     Args:
@@ -33,6 +39,7 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None], command:
         schema: its typed form.
         job: what to run.
         command: what stood before the overrides, where a program has several commands.
+        expand: writes out words of the command line that stand for several.
 
     Exit status: 0; 2 for what the user can put right (one line on stderr); 130 after Ctrl-C. Any other
     exception is a defect and shows its traceback.
@@ -52,7 +59,7 @@ def launch(config_name: str, schema: type[T], job: Callable[[T], None], command:
         if {"-h", "--help"} & set(words):
             print(help_text(config_name, words))
             sys.exit(0)
-        sys.argv[1:] = prepare(words, config_name, schema)
+        sys.argv[1:] = prepare(expand(words), config_name, schema)
         hydra.main(version_base="1.3", config_path=str(FOLDER), config_name=config_name)(run)()
     except (RowcastError, HydraException, OmegaConfBaseException, KeyboardInterrupt) as error:
         status = _report(error, command)

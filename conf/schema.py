@@ -29,6 +29,14 @@ def text_or_texts(text: str) -> Mapping[str, Rule]:
     )
 
 
+def some_of(*names: str) -> Mapping[str, Rule]:
+    """One name or a list of names."""
+    return rule(
+        f"a list out of {', '.join(names)}",
+        lambda value: set([value] if isinstance(value, str) else value) <= set(names),
+    )
+
+
 def is_part(text: str) -> bool:
     """Whether a text names a part, `2/8`, or leaves it to the launcher."""
     part = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
@@ -137,6 +145,7 @@ class TrainJob:
     rollouts: Rollouts
     heads: Any = field(metadata=named(HEADS))
     """One of `heads.options.HEADS`, as a mapping with its `name`."""
+    start_from: str | None
     trainer: Trainer
     data: Data
     wandb: Wandb
@@ -198,6 +207,15 @@ class Sets:
 
 
 @dataclass
+class Scoring:
+    preset: str = field(metadata=one_of("clean", "sjd", "lantern"))
+    clip: str | None
+    detector: str
+    colours: str
+    vqa: str
+
+
+@dataclass
 class LatencySweep:
     batches: list[int] = field(metadata=rule("batch sizes of 1 to 1024, each once", are_batches))
     rows: int = field(metadata=count(1, 1000))
@@ -217,6 +235,10 @@ class EvalJob:
     shard: str = field(default="1/1", metadata=rule("auto, or a part such as 2/8", is_part))
     baselines: str | None = None
     ladder: int = field(default=0, metadata=count(0, 1_000_000))
+    scores: Any = field(default_factory=list, metadata=some_of("clip", "geneval", "dpg"))
+    scoring: Scoring | None = None
+    """The models behind `scores`."""
+    attach: bool = False
     latency: LatencySweep | None = None
     """A sweep over batch sizes, where it has any."""
 

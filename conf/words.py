@@ -30,7 +30,7 @@ def prepare(words: Sequence[str], config_name: str, schema: type) -> list[str]:
     flags = [word for word in words if word.startswith("-")]
     many = bool({"-m", "--multirun"} & set(flags))
     known, chosen = groups(config_name), _chosen_in(config_name)
-    texts = [_full(_without_plus(word, known), schema) for word in words if not word.startswith("-")]
+    texts = [in_full(_without_plus(word, known), schema) for word in words if not word.startswith("-")]
     overrides = [_parsed(text) for text in texts]
     for override in overrides:
         _check(override, schema, many, {name: known[name] for name in known if known[name] in chosen})
@@ -52,7 +52,7 @@ def _in_group(word: str, known: Mapping[str, str]) -> str:
     return f"{known[name]}{sign}{value}" if name in known else word
 
 
-def _full(word: str, schema: type) -> str:
+def in_full(word: str, schema: type) -> str:
     """An option by its last part alone, where only one option ends so: `path=x` for `model.path=x`."""
     name, sign, value = word.partition("=")
     known = set(option_names(schema))

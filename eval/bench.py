@@ -1,7 +1,9 @@
 """What every pass of a benchmark works on: how much to paint, with what, and where it is logged."""
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Int
 from torch import Tensor
@@ -14,8 +16,19 @@ from eval.samples import Key, Role, Sample, SampleLog
 ImageSet = tuple[str, Role]
 """Decoder and role."""
 
-Scorer = Callable[[Sample], Mapping[str, float]]
-"""Scores of one painted image by column, for the quality table; none for an image that it cannot judge."""
+
+@runtime_checkable
+class Columns(Protocol):
+    """Further columns of the quality table."""
+
+    def names(self, sample: Sample) -> AbstractSet[str]:
+        """The columns that an image gets; none where nobody can judge it."""
+        ...
+
+    def __call__(self, samples: Sequence[Sample]) -> Sequence[Mapping[str, float]]:
+        """The scores of some painted images by column; asking again is cheap."""
+        ...
+
 
 ReferenceLoop = Callable[[str, int], Int[Tensor, " P"]]
 """Paints a prompt, with a seed, by the generation loop of the model's own library."""
@@ -59,7 +72,7 @@ class Bench:
     """Which start of the benchmark this is."""
     shard: Shard = field(default_factory=Shard)
     """What of it this process paints."""
-    scorer: Scorer | None = None
+    columns: Columns | None = None
     reference: ReferenceLoop | None = None
 
     @property
@@ -105,12 +118,19 @@ class Bench:
             key
             for chosen in self.quality_sets
             for key in self.keys(chosen, self.plan.quality_images)
-            if key not in self.log.scores
+            if not self._judged(key)
         ]
         loops = [
             key for key in self.keys((REFERENCE, "reference"), self.references) if key not in self.log.images
         ]
         return len(timed) + len(judged) + len(loops)
+
+    def _judged(self, key: Key) -> bool:
+        """Whether an image has all its scores; the likelihood is worked out last of the built-in ones."""
+        scores = self.log.scores.get(key)
+        if scores is None:
+            return False
+        return self.columns is None or self.columns.names(self.log.images[key]) <= scores.keys()
 
 
 def key_of(chosen: ImageSet, item: Item) -> Key:

@@ -4,7 +4,7 @@ Speed is measured image by image with the decoders taking turns; quality on a la
 batches. Everything is logged as it is made (`eval/samples.py`) and all figures are computed from the log.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from backbones.durable import only_writer
 from backbones.errors import RowcastError
 from decoding.accounting import has_fixed_count
 from decoding.methods.method import Method
-from eval.bench import Bench, Plan, ReferenceLoop, Scorer
+from eval.bench import Bench, Columns, Plan, ReferenceLoop
 from eval.environment import Environment, environment
 from eval.exhibits import gallery
 from eval.heads import describe
@@ -50,8 +50,8 @@ class Extras:
     """The generation loop of the model's own library, for the ladder."""
     loop: str = ""
     """What that is."""
-    scorer: Scorer | None = None
-    """Further columns of the quality table."""
+    columns: Callable[[Path], Columns] | None = None
+    """Makes further columns of the quality table, which keep what they need in a folder."""
     latency: LatencyPlan | None = None
     """A sweep over batch sizes, before the images."""
     untrained: Sequence[str] = ()
@@ -118,7 +118,7 @@ def run_benchmark(
             log=log,
             session=log.next_session,
             shard=extras.shard,
-            scorer=extras.scorer,
+            columns=extras.columns and extras.columns(log.path.parent / f"scores-{log.contract}"),
             reference=extras.reference,
         )
         latency = _sweep(bench, options, extras, folder)

@@ -58,19 +58,21 @@ def set_items(chosen: Sequence[tuple[Sequence[Prompt], int]], seed: int) -> list
     return _numbered([prompt for turn in range(most) for prompt, samples in counted if turn < samples])
 
 
-def metadata_of(items: Sequence[Item]) -> Callable[[Sample], dict[str, Any]]:
-    """What prompt sets say of logged images, in the words of their own files, for scorers."""
-    known = {
-        item.prompt.text: {
-            "set": item.prompt.set,
-            "item_id": item.prompt.id,
-            "tag": item.prompt.category,
-            "prompt": item.prompt.text,
-            **item.prompt.details,
-        }
-        for item in items
+def told(prompt: Prompt) -> dict[str, Any]:
+    """What its set says of a prompt, in the words of the set's own files, for scorers."""
+    return {
+        "set": prompt.set,
+        "item_id": prompt.id,
+        "tag": prompt.category,
+        "prompt": prompt.text,
+        **prompt.details,
     }
-    return lambda sample: known[sample.prompt]
+
+
+def metadata_of(items: Sequence[Item]) -> Callable[[Sample], dict[str, Any]]:
+    """The same of logged images; two sets that share a text have images of their own."""
+    known = {(item.prompt.text, item.sample): told(item.prompt) for item in items}
+    return lambda sample: known[sample.prompt, sample.sample]
 
 
 def _numbered(prompts: Sequence[Prompt]) -> list[Item]:

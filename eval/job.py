@@ -3,8 +3,9 @@
 import random
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from decoding.methods.method import Method
 from decoding.options import HEADS
 from decoding.prompts import read_prompts
 from decoding.room import ROWS_AT_ONCE, images_at_once
-from eval.bench import Plan
+from eval.attach import attach, require_folders
+from eval.bench import Columns, Plan
 from eval.benchmark import Extras, require_baseline, run_benchmark
 from eval.heads import UNTRAINED, find_bundles, load_bundles, untrained_heads
 from eval.items import Item, Shard, plain_prompts, set_items, work_items
@@ -29,8 +31,11 @@ from eval.judge import can_judge, category, check_judge
 from eval.latency.figures import LatencyPlan
 from eval.learning import keep_learning
 from eval.prompt_sets.choose import Chosen, Share, choose
+from eval.prompt_sets.fetch import find
+from eval.prompt_sets.manifest import SETS
 from eval.prompt_sets.prompt import Prompt
 from eval.reference import LOOP, reference_loop
+from eval.scoring import Models, build_judges, judged_columns, telling
 from eval.table import json_line, terminal_table
 from heads.contract import DraftHeads
 
@@ -74,7 +79,12 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
     methods = {name: chosen["name"] for name, chosen in checked.options.items()}
     bare = job.heads == UNTRAINED
     bundles = {} if bare else find_bundles(job.heads, methods)
+    if job.attach:
+        if bare:
+            raise RowcastError(f"expected a bundle for attach=true, found heads={UNTRAINED}: leave it out")
+        require_folders(bundles)
     model = _placed(job.model)
+    columns = _columns(job, checked, model.device)
     torch.manual_seed(UNTRAINED_SEED)  # of random weights: the same command again goes on with the same ones
     backbone = load_backbone(**asdict(model))
     heads = untrained_heads(methods, backbone) if bare else load_bundles(bundles, backbone)
@@ -101,6 +111,7 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
             baselines=None if job.baselines is None else Path(job.baselines),
             reference=loop,
             loop=LOOP,
+            columns=None if columns is None else partial(columns, backbone),
             latency=_latency_plan(job),
             untrained=_untrained(job),
         ),
@@ -110,6 +121,8 @@ def run(job: EvalJob, program: str = "eval") -> Path | None:
             f"part {shard.part + 1} of {shard.of} is done; the last part to end writes {folder}/report.html"
         )
         return None
+    if job.attach:
+        attach(bundles, results, folder)
     report = folder / "report.html"
     print(f"\n{terminal_table(results)}\n\nreport: {report}\n{json_line(results, report)}")
     return report
@@ -165,6 +178,29 @@ def _plan(job: EvalJob, items: int, quality_batch: int) -> Plan:
         quality_batch=quality_batch,
         reference_images=job.ladder,
     )
+
+
+def _columns(job: EvalJob, checked: Checked, device: str) -> Callable[[Backbone, Path], Columns] | None:
+    """The columns that `scores` names, with their models loaded."""
+    names = [job.scores] if isinstance(job.scores, str) else job.scores
+    if not names:
+        return None
+    if not job.benchmark.quality_images:
+        raise RowcastError(
+            f"expected benchmark.quality_images above 0 for scores=[{','.join(names)}], found 0: "
+            "set it, or leave scores out"
+        )
+    assert job.scoring is not None, "the command line has it"
+    items = checked.items[: job.benchmark.quality_images]
+    questions = _questions(job.sets) if job.sets and job.sets.dpg.prompts != 0 else None
+    judges = build_judges(names, Models(**asdict(job.scoring), device=device), items, questions)
+    return partial(judged_columns, judges, telling(checked.items, questions))
+
+
+def _questions(sets: Sets) -> Path | None:
+    """DPG-Bench's file, which has its questions beside its prompts; none for a folder of prompts."""
+    file = find(SETS["dpg"], sets.dpg.path, Path(sets.folder), fetch=sets.fetch)
+    return file if file.is_file() else None
 
 
 def _latency_plan(job: EvalJob) -> LatencyPlan | None:

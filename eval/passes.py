@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from tqdm import tqdm
 
-from eval.bench import REFERENCE, Bench, ImageSet
+from eval.bench import REFERENCE, Bench, Columns, ImageSet
 from eval.columns import CONDITIONAL, NLL
 from eval.items import Item
 from eval.judge import can_judge, shown
@@ -103,7 +103,7 @@ def quality_pass(bench: Bench, pool: BaselinePool | None = None) -> None:
 
 
 def score_pass(bench: Bench, known: Mapping[Key, Scores] | None = None) -> None:
-    """Scores every image of the quality sets: what a judge sees, the scorer's columns, the likelihood.
+    """Scores every image of the quality sets: what a judge sees, further columns, the likelihood.
 
     The likelihood comes last: an image that has one has all, which is what other processes go by.
 
@@ -117,8 +117,8 @@ def score_pass(bench: Bench, known: Mapping[Key, Scores] | None = None) -> None:
         unseen = [key for key in every if "garment" not in log.scores.get(key, {})]
         for batch in _batches(unseen, 64):
             log.score(_shown(bench, batch))
-    if bench.scorer is not None:
-        _external(bench, every)
+    if bench.columns is not None:
+        _external(bench, bench.columns, every)
     missing = [key for key in every if NLL not in log.scores.get(key, {})]
     log.score({key: known[key] for key in missing if key in known} if known else {})
     missing = [key for key in missing if NLL not in log.scores.get(key, {})]
@@ -129,13 +129,17 @@ def score_pass(bench: Bench, known: Mapping[Key, Scores] | None = None) -> None:
                 bar.update(len(batch))
 
 
-def _external(bench: Bench, keys: Sequence[Key]) -> None:
-    """The scorer's columns; it keeps what it has worked out itself, so asking it again is cheap."""
-    assert bench.scorer is not None
-    for key in tqdm(keys, desc="scores", unit="image", dynamic_ncols=True):
-        found = {name: float(value) for name, value in bench.scorer(bench.log.images[key]).items()}
-        if found.items() - bench.log.scores.get(key, {}).items():
-            bench.log.score({key: found})
+def _external(bench: Bench, columns: Columns, keys: Sequence[Key]) -> None:
+    """The further columns; they keep what was worked out themselves, so asking again is cheap."""
+    with tqdm(total=len(keys), desc="scores", unit="image", dynamic_ncols=True) as bar:
+        for batch in _batches(keys, bench.plan.quality_batch):
+            found = zip(batch, columns([bench.log.images[key] for key in batch]), strict=True)
+            scores = {key: {name: float(value) for name, value in each.items()} for key, each in found}
+            known = bench.log.scores
+            bench.log.score(
+                {key: each for key, each in scores.items() if each.items() - known.get(key, {}).items()}
+            )
+            bar.update(len(batch))
 
 
 def _likelihoods(bench: Bench, keys: Sequence[Key]) -> dict[Key, Scores]:

@@ -22,6 +22,7 @@ from decoding.warp import Warp
 from tests.backbones.checkpoints.families import SUBJECTS
 from tests.backbones.conformance import CHECKS, Case
 from tests.backbones.test_check import DEFAULTS
+from train.words import named
 
 pytestmark = pytest.mark.integration
 
@@ -63,6 +64,7 @@ def test_every_command_is_accepted(command):
     program, *words = shlex.split(command.replace(f"model={EXAMPLE}", "model=emu3"))
     if words and f"{program} {words[0]}" in BESIDE:
         program, *words = BESIDE[f"{program} {words[0]}"], *words[1:]
+    words = named(words) if program == "train" else words
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         typed(compose(program, prepare(words, program, JOBS[program])), JOBS[program])
 

@@ -23,6 +23,7 @@ from conf.schema import (
     VerifyJob,
 )
 from conf.words import prepare
+from train.words import named
 
 pytestmark = pytest.mark.unit
 
@@ -47,6 +48,7 @@ OPTIONS = sorted(set(re.findall(r"`((?:decoder|trainer|model)[=.][^`]+)`", READM
 
 def check(program: str, words: list[str]) -> None:
     config, schema = JOBS[program]
+    words = named(words) if program == "train" else words
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         typed(compose(config, prepare(words, config, schema)), schema)
 

@@ -7,6 +7,7 @@ benchmark.quality_images=2 folder=outputs/smoke rollouts.folder=outputs/smoke/ro
 
 from conf.launch import launch
 from conf.schema import EvalJob, TrainJob
+from train.words import expand
 
 
 def benchmark_prompts(job: TrainJob) -> str | None:
@@ -21,11 +22,9 @@ def benchmark_prompts(job: TrainJob) -> str | None:
 
 def main(job: TrainJob) -> None:
     """Runs the job; heavy libraries are imported here, so that `--help` and mistakes answer at once."""
-    import json
     from dataclasses import replace
     from pathlib import Path
 
-    from checkpoints.bundle import attach_results
     from eval.job import check, run
     from train.bill.bill import print_bill
     from train.job import heading, train
@@ -38,6 +37,7 @@ def main(job: TrainJob) -> None:
         benchmark=replace(job.benchmark, prompts=benchmark_prompts(job)),
         heads=str(folder / HEADS),
         folder=str(folder / BENCHMARK),
+        attach=True,
     )
     prompts = check(benchmark).prompts
     if job.plan_only:
@@ -46,10 +46,8 @@ def main(job: TrainJob) -> None:
     if train(job, prompts[: max(job.benchmark.images, job.benchmark.quality_images)]) is None:
         return
     heading(4, f"benchmark: {benchmark.folder}")
-    report = run(benchmark, program="train")
-    assert report is not None, "a whole benchmark, not a part"
-    attach_results(benchmark.heads, json.loads(report.with_name("results.json").read_text()))
+    run(benchmark, program="train")
 
 
 if __name__ == "__main__":
-    launch("train", TrainJob, main)
+    launch("train", TrainJob, main, expand=expand)

@@ -27,6 +27,7 @@ from train.loggers import MetricsFile, tensorboard_logger, wandb_logger
 from train.meter import Meter
 from train.module import Batches, HeadTraining
 from train.optimiser import Schedule
+from train.origin import Origin
 from train.progress import Progress
 from train.saving import (
     IMAGES_A_STEP,
@@ -57,6 +58,8 @@ class Parts:
     """Of the rollouts; validation paints some of them."""
     painters: Mapping[str, Method]
     """The decoders of validation, with `bank` in them."""
+    origin: Origin | None = None
+    """Where the first weights of the heads come from, if they are not new."""
 
 
 def fit(job: TrainJob, parts: Parts, rollouts: RolloutSet | Stream, *watching: Callback) -> Path:

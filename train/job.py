@@ -35,6 +35,7 @@ from train.cluster import require_processes
 from train.fit import Parts, fit
 from train.learning import IMAGE_ROWS, Learning, conclude
 from train.loggers import FILE, last_metrics, require_tensorboard, require_wandb_key
+from train.origin import Origin, begin, origin_of
 from train.saving import read_heads
 from train.source import STREAM, open_stream
 
@@ -77,7 +78,7 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
             parts.backbone.encode([prompt])
         heading(1, f"rollouts: {job.rollouts.images} images in {job.rollouts.folder}")
         rollouts = _rollouts(job, parts)
-        contract = _contract(job, rollouts)
+        contract = _contract(job, rollouts, parts.origin)
         run.require_origin(job.resume, contract)
         if job.resume == run.ANEW and (aside := run.set_aside(folder)):
             print(f"the earlier run in {folder} is now in {aside}")
@@ -126,6 +127,10 @@ def _parts(job: TrainJob) -> Parts:
     given = job.rollouts.prompts
     torch.manual_seed(job.trainer.seed)
     bank = _new_heads(job, backbone.width)
+    origin = None
+    if job.start_from is not None:
+        origin = origin_of(job.start_from, Path(job.folder), job.resume)
+        begin(bank, origin, backbone, Path(job.folder), job.resume)
     bank.check_targets(backbone.grid)
     return Parts(
         backbone=backbone,
@@ -133,6 +138,7 @@ def _parts(job: TrainJob) -> Parts:
         sampling=replace(backbone.sampling, **overrides),
         prompts=read_prompts(given) if given else rollout_prompts(job.model.name),
         painters={name: _painter(name, bank) for name in PAINTERS[bank.kind]},
+        origin=origin,
     )
 
 
@@ -174,7 +180,7 @@ def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
     return source
 
 
-def _contract(job: TrainJob, rollouts: RolloutSet | Stream) -> dict[str, Any]:
+def _contract(job: TrainJob, rollouts: RolloutSet | Stream, origin: Origin | None) -> dict[str, Any]:
     """What the final weights depend on."""
     made = asdict(rollouts.contract)
     trainer = asdict(job.trainer)
@@ -183,7 +189,8 @@ def _contract(job: TrainJob, rollouts: RolloutSet | Stream) -> dict[str, Any]:
     free += ("strategy", "zero_stage", "devices", "nodes", "accumulate")
     for name in free:
         trainer.pop(name)
-    return run.flat(
+    started = {} if origin is None else origin.contract()
+    return started | run.flat(
         {
             "model": {"name": made["backbone"], "fingerprint": made["fingerprint"]},
             "sampling": made["sampling"],
@@ -236,6 +243,7 @@ def _write_bundle(job: TrainJob, parts: Parts, last: Path) -> Path:
             "learning_rate": job.trainer.learning_rate,
             "weight_decay": job.trainer.weight_decay,
             "precision": job.trainer.precision,
+            **({} if parts.origin is None else {"started_from": parts.origin.record()}),
         },
         metrics={"images": job.trainer.validation_images, **_figures(last_metrics(folder / FILE))},
         golden=golden(parts.backbone, parts.prompts[0]),

@@ -182,6 +182,16 @@ def flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
+def contract_of(folder: Path) -> dict[str, Any]:
+    """The contract of the run in a folder; empty where there is none.
+
+    Raises:
+        RowcastError: if it can't be read.
+    """
+    path = folder / CONTRACT
+    return _read_contract(path) if path.is_file() else {}
+
+
 def _read_contract(path: Path) -> dict[str, Any]:
     try:
         contract = json.loads(path.read_bytes())

@@ -9,14 +9,12 @@ from typing import Any
 from backbones.durable import only_writer
 from backbones.errors import RowcastError
 from eval.scorers.backends.load import Place
+from eval.scorers.build import build_clip, build_dpg, build_geneval
 from eval.scorers.log import score_pictures
 from eval.scorers.pictures import Picture
 from eval.scorers.results import Scores, write_scores
 from eval.scorers.scorer import ImageScore, Scorer
 from eval.statistics import Interval
-
-SHAPES = "shapes"
-"""The detector that needs no weights, for flat drawings."""
 
 Figures = tuple[dict[str, Interval], list[str]]
 """Values by name, and notes."""
@@ -40,7 +38,7 @@ def geneval(
         RowcastError: if a model, a picture or metadata is missing or wrong.
     """
     from eval.scorers.geneval import require_metadata
-    from eval.scorers.geneval_scorer import GenEval, summarise
+    from eval.scorers.geneval_scorer import summarise
     from eval.scorers.layouts import read_geneval
     from eval.scorers.parity import agreement, read_official
 
@@ -48,17 +46,9 @@ def geneval(
     verdicts = None if official is None else read_official(_folder(official))
     for picture in pictures:
         require_metadata(picture.metadata, str(picture.path.parents[1]))
-    if detector == SHAPES:
-        from eval.scorers.backends.shapes import Shapes
-
-        eye = colours = Shapes()
-    else:
-        from eval.scorers.backends.clip import Clip, ClipColours
-        from eval.scorers.backends.mask2former import Mask2Former
-
-        eye = Mask2Former(Place(path=detector, option="detector", **held))
-        colours = ClipColours(Clip(Place(path=clip, option="clip", **held)))
-    scorer = GenEval(eye, colours, max_overlap)
+    scorer = build_geneval(
+        Place(path=detector, option="detector", **held), Place(path=clip, option="clip", **held), max_overlap
+    )
     scores, place = _score(scorer, pictures, images, out, batch)
     right = [score.scores[scorer.protocol] for score in scores]
     values, notes = summarise(pictures, right)
@@ -105,12 +95,11 @@ def dpg(
         _recorded(answers, asked, out, compat)
         return
     assert images is not None
-    from eval.scorers.backends.vqa import load_vqa
-    from eval.scorers.dpg_scorer import Dpg, figures
     from eval.scorers.dpg_scorer import answers as hard
+    from eval.scorers.dpg_scorer import figures
 
     pictures = read_grids(_folder(images), asked, tiles)
-    scorer = Dpg(load_vqa(Place(path=vqa, option="vqa", **held)), asked)
+    scorer = build_dpg(Place(path=vqa, option="vqa", **held), asked)
     scores, place = _score(scorer, pictures, images, out, batch=1)
     answered: dict[str, list[dict[int, float]]] = {}
     for picture, score in zip(pictures, scores, strict=True):
@@ -132,13 +121,12 @@ def clip(*, images: str, out: str | None, preset: str, clip: str | None, batch: 
     Raises:
         RowcastError: if the model, a caption or a picture is missing or wrong.
     """
-    from eval.scorers.backends.clip import Clip
-    from eval.scorers.clip_scorer import PRESETS, ClipScore, summarise
+    from eval.scorers.clip_scorer import PRESETS, summarise
     from eval.scorers.layouts import read_captioned
 
     pictures = read_captioned(_folder(images))
     place = Place(path=clip or PRESETS[preset].model, option="clip", **held)
-    scorer = ClipScore(Clip(place), preset)
+    scorer = build_clip(place, preset)
     scores, folder = _score(scorer, pictures, images, out, batch)
     _finish(
         folder,

@@ -10,10 +10,13 @@ from safetensors.torch import load, save
 from backbones.errors import RowcastError
 from checkpoints import load_heads
 from checkpoints.hub import resolve
+from eval.attach import require_folders
 from eval.heads import find_bundles, load_bundles
 from tests.backbones.tiny import tiny_backbone
 from tests.checkpoints.bundles import random_bank, random_heads
 from tests.checkpoints.bundles import save as save_bundle
+from train.origin import origin_of
+from train.words import expand
 
 pytestmark = pytest.mark.integration
 
@@ -195,3 +198,21 @@ def test_a_benchmark_takes_names_among_folders(hub, files, tmp_path, backbone):
     assert len(hub.requests) == asked, "nothing is downloaded for decoders without heads"
     with pytest.raises(RowcastError, match="repository of heads on the hub at 'me/typo'"):
         find_bundles(["me/heads", "me/typo"], methods)
+
+
+def test_training_goes_on_from_heads_by_name(hub, files, offline, tmp_path):
+    hub.seed("me/heads", files)
+    words = ["heads=me/heads", f"folder={tmp_path / 'run'}"]
+    found = expand(words)
+    assert {"start_from=me/heads", "heads=ssd", "heads.horizontal=3", "heads.vertical=2"} <= set(found)
+    offline()
+    assert expand(words) == found
+    sha256 = json.loads(files["config.json"])["weights_sha256"]
+    origin = origin_of("me/heads", tmp_path / "run", "auto")
+    assert origin.record() == {"heads": "me/heads", "weights_sha256": sha256}
+
+
+def test_a_benchmark_never_writes_to_the_cache(hub, files):
+    hub.seed("me/heads", files)
+    with pytest.raises(RowcastError, match=r"expected a bundle's own folder for attach.*copy that folder"):
+        require_folders({"ssd": resolve("me/heads")})

@@ -6,14 +6,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from backbones.errors import RowcastError
 from backbones.pocket.architecture import text_tokenizer, untrained
 from backbones.registry import load_backbone
 from checkpoints.bundle import save_bundle
+from checkpoints.config import read_config
+from checkpoints.measured import read_measured
 from conf.schema import Benchmark, EvalJob, Model, SamplingOverrides
 from eval.job import run
 from heads.bank import HeadBank
+from tests.eval.scorers.tiny_models import save_clip
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +47,9 @@ def command(options, *words):
 def smoke(given):
     """The smoke suite from end to end: quality, control, ladder, everything that is written."""
     few = ["benchmark.images=1", "benchmark.warm_up=0", "ladder=1", "benchmark.decoders=[ar,ssd_r0]"]
-    return command(given, "suite=smoke", *few, f"baselines={given['folder'].with_name('baselines')}")
+    clip = save_clip(given["folder"].with_name("clip-vit-large-patch14"))
+    judged = ["scores=clip", f"scoring.clip={clip}", "attach=true"]
+    return command(given, "suite=smoke", *few, *judged, f"baselines={given['folder'].with_name('baselines')}")
 
 
 def test_table_then_one_json_line_and_the_report(given, smoke):
@@ -82,6 +88,18 @@ def test_the_report_can_be_written_anew_from_the_command_line(given, smoke):
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, f"report: {page}\n"), done.stderr
     assert page.read_bytes() == before
+
+
+def test_scores_are_columns_and_everything_lies_beside_the_heads(given, smoke):
+    results = json.loads((given["folder"] / "results.json").read_text())
+    assert all("clip/clean" in each["quality"]["scores"] for each in results["decoders"])
+    (pictures,) = given["folder"].glob("scores-*/pictures")
+    counts = {place.name: len(list(place.iterdir())) for place in pictures.iterdir()}
+    assert counts == {"ar-main": 24, "ar-control": 24, "ssd_r0-main": 24}
+    measured = read_measured(given["heads"], read_config(given["heads"]))
+    assert [decoder.name for decoder in measured.decoders] == ["ar", "ssd_r0"]
+    with Image.open(given["heads"] / "samples.png") as sheet:
+        assert sheet.size == (128, 128), "the one image of the gallery"
 
 
 @pytest.mark.parametrize(

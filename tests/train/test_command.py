@@ -104,6 +104,7 @@ def test_the_bundle_holds_the_results_of_its_own_heads(runs):
         )
         assert results["weights_sha256"] == config["weights_sha256"]
         assert [decoder["name"] for decoder in results["decoders"]] == ["ar", "ssd"]
+        assert (folder / "train/heads/samples.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_run_folder_says_what_it_holds(runs):

@@ -105,9 +105,8 @@ def instances(
     found = []
     for score, place in zip(scores[hopeful].tolist(), order[hopeful].tolist(), strict=True):
         query, label = divmod(place, probabilities.shape[1])
-        logits = functional.interpolate(masks[query][None, None], size, mode="bilinear", align_corners=False)[
-            0, 0
-        ]
+        seen = _resized(masks[query], frame)[: inner[0], : inner[1]]
+        logits = _resized(seen, size)
         mask = logits > 0
         quality = float((logits.sigmoid() * mask).sum() / (mask.sum() + 1e-6))
         found.append(

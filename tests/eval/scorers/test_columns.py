@@ -7,7 +7,7 @@ from eval.samples import Sample
 from eval.scorers.backends.clip import Clip
 from eval.scorers.backends.shapes import Shapes
 from eval.scorers.clip_scorer import ClipScore
-from eval.scorers.columns import SampleColumns
+from eval.scorers.columns import Judge, SampleColumns
 from eval.scorers.geneval_scorer import GenEval
 from eval.scorers.pictures import Picture
 from tests.backbones.tiny import tiny_backbone
@@ -27,27 +27,35 @@ def logged(prompt, tokens):
     return Sample(decoder="ar", prompt=prompt, sample=0, role="main", **known)
 
 
-def test_a_sample_becomes_named_scores_and_is_judged_once(tmp_path):
+def test_samples_become_named_scores_and_are_judged_once(tmp_path):
     backbone = tiny_backbone()
     generator = torch.Generator().manual_seed(0)
     cells = backbone.grid.rows * backbone.grid.cols
     tokens = torch.randint(0, backbone.codes, (2, cells), generator=generator).tolist()
     clip = ClipScore(Clip(place(save_clip(tmp_path / "clip-vit-large-patch14"))), "clean")
-    geneval = GenEval(Shapes(), Shapes())
-    metadata = {"a kite": KITE, "a fox": None}.get
-    columns = SampleColumns(backbone, [clip, geneval], tmp_path / "out", lambda image: metadata(image.prompt))
+    judges = [Judge(scorer=clip), Judge(scorer=GenEval(Shapes(), Shapes()), set="geneval")]
+    told = {"a kite": {"set": "geneval", **KITE}, "a fox": {"set": "parti"}}
 
-    found = columns(logged("a kite", tokens[0]))
-    assert set(found) == {"clip/clean", "geneval/shapes"}
-    (path,) = (tmp_path / "out" / "pictures").glob("*.png")
+    def columns():
+        return SampleColumns(backbone, judges, tmp_path / "out", lambda sample: told[sample.prompt])
+
+    kite, fox = logged("a kite", tokens[0]), logged("a fox", tokens[1])
+    first = columns()
+    assert first.names(kite) == {"clip/clean", "geneval/shapes"}
+    assert first.names(fox) == {"clip/clean"}, "GenEval judges its own prompts alone"
+    found = first([kite, fox])
+    assert [set(each) for each in found] == [first.names(kite), first.names(fox)]
+    pictures = tmp_path / "out" / "pictures" / "ar-main"
+    assert len(list(pictures.glob("*.png"))) == 2
+    path = first._path(kite)
+    assert path.parent == pictures
     pixels = backbone.decode(torch.tensor(tokens[:1]))[0].permute(1, 2, 0)
     picture = Picture(key="x", path=path, prompt="a kite", metadata=KITE)
     assert torch.equal(torch.tensor(list(picture.load().tobytes())), pixels.flatten().long())
-    assert found["clip/clean"] == pytest.approx(clip.score([picture])[0].scores["clip/clean"], abs=1e-3)
+    assert found[0]["clip/clean"] == pytest.approx(clip.score([picture])[0].scores["clip/clean"], abs=1e-3)
 
-    assert columns(logged("a fox", tokens[1])) == {}, "no metadata, no judgement"
-    lines = [log.read_bytes() for log in sorted((tmp_path / "out").glob("*.jsonl"))]
-    assert [len(each.splitlines()) for each in lines] == [2, 2]
-    again = SampleColumns(backbone, [clip, geneval], tmp_path / "out", lambda image: metadata(image.prompt))
-    assert again(logged("a kite", tokens[0])) == found
-    assert [log.read_bytes() for log in sorted((tmp_path / "out").glob("*.jsonl"))] == lines
+    logs = sorted((tmp_path / "out").glob("*.jsonl"))
+    lines = [log.read_bytes() for log in logs]
+    assert [len(each.splitlines()) for each in lines] == [3, 2], "the contract, then a line an image"
+    assert columns()([fox, kite]) == found[::-1]
+    assert [log.read_bytes() for log in logs] == lines

@@ -11,14 +11,13 @@ from backbones.errors import RowcastError
 from conf.check import FOLDER, typed
 from conf.words import prepare
 from eval.scorers import jobs
-from eval.scorers.__main__ import COMMANDS
+from eval.scorers.__main__ import COMMANDS, main
 from eval.scorers.dpg_files import write_grid
 from eval.scorers.layouts import write_captioned, write_geneval
 from eval.scorers.results import balanced_interval, image_columns
 from tests.eval.scorers.drawings import drawing
 from tests.eval.scorers.test_layouts import ROWS, csv
 from tests.eval.scorers.tiny_models import save_blip, save_clip, save_mask2former
-from tests.process import run_module
 
 pytestmark = pytest.mark.unit
 
@@ -262,7 +261,7 @@ def test_fid_of_two_folders(tmp_path):
 
     torch.manual_seed(0)
     save_file(random_weights(), tmp_path / "w.safetensors")
-    for number, (metadata, images) in enumerate(SET[:3]):
+    for number, (metadata, images) in enumerate(SET[:2]):
         write_captioned(tmp_path / "real", f"{number}.png", metadata["prompt"], images[0][0])
         write_captioned(tmp_path / "fake", f"{number}.png", metadata["prompt"], images[1][0])
     words = [
@@ -276,8 +275,6 @@ def test_fid_of_two_folders(tmp_path):
     assert apart["values"]["fid"]["value"] > 0
     assert "FID of fewer than 2048 images" in apart["notes"][1]
     assert image_columns(tmp_path / "out") == {}
-    run("fid", f"images={tmp_path / 'real'}", *words)
-    assert json.loads(path.read_text())["values"]["fid"]["value"] == pytest.approx(0, abs=1e-4)
 
 
 def test_tags_count_alike_and_their_interval_holds_their_mean():
@@ -288,8 +285,9 @@ def test_tags_count_alike_and_their_interval_holds_their_mean():
     assert balanced_interval({"a": [1.0]}).low is None
 
 
-@pytest.mark.integration
-def test_the_command(painted):
-    done = run_module("eval.scorers", "geneval", f"images={painted}", "samples=2", "detector=shapes")
-    assert done.returncode == 0, done.stderr
-    assert "overall" in done.stdout
+def test_the_command(painted, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["eval.scorers"])
+    with pytest.raises(SystemExit) as ended:
+        main(["geneval", f"images={painted}", "samples=2", "detector=shapes"])
+    assert ended.value.code == 0
+    assert "overall" in capsys.readouterr().out
