@@ -83,7 +83,7 @@ def hub_errors(expected: str, advice: str) -> Iterator[None]:
 
 
 def _download(place: HubPlace, weights: bool) -> Path:
-    expected = f"a bundle folder or a repository of heads on the hub at {str(place)!r}"
+    expected = f"a bundle in the folder {place}, which is not there, or on the hub by that name"
     advice = f"check the path or the name; the hub needs a network, and {VARIABLE} if the heads are private"
     with hub_errors(expected, advice):
         sizes = _sizes(place)

@@ -48,6 +48,13 @@ def are_batches(values: list[int]) -> bool:
     return len(set(values)) == len(values) and all(1 <= value <= 1024 for value in values)
 
 
+PLACE = rule("a folder, which no empty text is", lambda value: bool(value.strip()))
+SET_PLACE = rule(
+    "a folder or URL that outlives the process",
+    lambda value: bool(value.strip()) and not value.startswith("memory://"),
+)
+
+
 @dataclass
 class Model:
     name: str
@@ -74,7 +81,7 @@ class SamplingOverrides:
 
 @dataclass
 class Rollouts:
-    folder: str
+    folder: str = field(metadata=SET_PLACE)
     images: int = field(metadata=count(1, 1_000_000))
     batch: int | None = field(metadata=count(1))
     shard_images: int = field(metadata=count(1))
@@ -106,7 +113,7 @@ class Trainer:
 @dataclass
 class Data:
     mode: str = field(metadata=one_of("ids", "states", "stream"))
-    cache: str
+    cache: str = field(metadata=PLACE)
     cache_gb: float = field(metadata=above(0))
     pool_images: int = field(metadata=count(1))
     on_damage: str = field(metadata=one_of("stop", "quarantine"))
@@ -153,7 +160,7 @@ class TrainJob:
     benchmark: Benchmark
     plan_only: bool
     plan: PlanOptions
-    folder: str
+    folder: str = field(metadata=PLACE)
     resume: str
 
     def __post_init__(self) -> None:
@@ -198,7 +205,7 @@ class PromptShare:
 class Sets:
     name: str | None
     fetch: bool
-    folder: str
+    folder: str = field(metadata=PLACE)
     smoke: PromptShare
     geneval: PromptShare
     dpg: PromptShare
@@ -229,7 +236,7 @@ class EvalJob:
     sampling: SamplingOverrides
     benchmark: Benchmark
     heads: Any = field(metadata=text_or_texts("untrained, a bundle folder, or a list of them"))
-    folder: str
+    folder: str = field(metadata=PLACE)
     sets: Sets | None = None
     """Prompt sets in place of `benchmark.prompts`, where any of them has prompts."""
     shard: str = field(default="1/1", metadata=rule("auto, or a part such as 2/8", is_part))

@@ -62,12 +62,13 @@ class Contract:
         differing = [name for name in needed if made.get(name) != needed[name]]
         if differing:
             parts = ", ".join(
-                f"{OPTIONS.get(name, name)} {needed[name]!r:.16} (found {made.get(name)!r:.16})"
+                f"{OPTIONS.get(name, name)} {_shown(needed[name])} (found {_shown(made.get(name))})"
                 for name in differing
             )
             raise RowcastError(
                 f"expected rollouts with {parts} in {place}/{FILE}: "
-                "set another rollouts.folder, or give the options that the folder was made with"
+                "set another rollouts.folder, or give the options that the folder was made with "
+                "(a fingerprint is of the weights and of model.dtype)"
             )
 
 
@@ -98,6 +99,12 @@ def write_contract(storage: Storage, contract: Contract) -> None:
     """Writes the contract of a new set."""
     with disk_errors(storage.place):
         storage.write(FILE, (json.dumps(asdict(contract), indent=1) + "\n").encode())
+
+
+def _shown(value: object) -> str:
+    """Hashes by their beginning."""
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:12]}..."
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

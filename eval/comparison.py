@@ -14,7 +14,8 @@ def comparison_table(found: Comparison) -> str:
     lines = [
         render(heading, [_row(verdict) for verdict in found.verdicts]),
         "",
-        f"{found.images} images that both have; changes are paired by prompt, bootstrapped within categories",
+        f"{found.images} images of all decoders together that both have; changes are paired by prompt, "
+        "bootstrapped within categories",
         "forwards and latency are geometric means; latency never counts",
     ]
     if found.alone:

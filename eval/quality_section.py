@@ -17,7 +17,8 @@ def quality_section(results: Results) -> str | None:
     note = (
         "NLL is how unlikely the backbone itself finds the tokens, in nats a token; the baseline's is the "
         "mark to meet. It is far more sensitive than Fréchet distance at these set sizes. Filled marks are "
-        "lossless, hollow ones lossy; bars and the baseline's band are 95 %; the line is the Pareto front."
+        "lossless, hollow ones lossy; bars and the baseline's band are 95 %; the line joins those that no "
+        "other beats in both."
     )
     heading, rows = quality_rows(results)
     forwards = [

@@ -71,6 +71,7 @@ def train(job: TrainJob, later: Sequence[str] = ()) -> Path | None:
     require_tensorboard(job.tensorboard)
     with run.occupied(folder):
         run.resume_point(folder, job.resume)  # refused here rather than after hours of sampling
+        run.require_options(folder, job.resume, _options(job))
         check_fit(job)
         parts = _parts(job)
         check_fit(job, parts.backbone)
@@ -180,25 +181,29 @@ def _rollouts(job: TrainJob, parts: Parts) -> RolloutSet | Stream:
     return source
 
 
-def _contract(job: TrainJob, rollouts: RolloutSet | Stream, origin: Origin | None) -> dict[str, Any]:
-    """What the final weights depend on."""
-    made = asdict(rollouts.contract)
+def _options(job: TrainJob) -> dict[str, Any]:
+    """The options that the final weights depend on, whatever rollouts and backbone turn out to be."""
     trainer = asdict(job.trainer)
     free = ("validate_every", "validation_images", "save_every")
     # A checkpoint knows of no strategy, and the loader goes on with the same images on any number of devices.
     free += ("strategy", "zero_stage", "devices", "nodes", "accumulate")
     for name in free:
         trainer.pop(name)
+    return run.flat({"heads": job.heads, "trainer": trainer})
+
+
+def _contract(job: TrainJob, rollouts: RolloutSet | Stream, origin: Origin | None) -> dict[str, Any]:
+    """What the final weights depend on."""
+    made = asdict(rollouts.contract)
     started = {} if origin is None else origin.contract()
-    return started | run.flat(
+    found = run.flat(
         {
             "model": {"name": made["backbone"], "fingerprint": made["fingerprint"]},
             "sampling": made["sampling"],
             "rollouts": {"images": len(rollouts), "seed": made["seed"], "prompts": made["prompts"]},
-            "heads": job.heads,
-            "trainer": trainer,
         }
     )
+    return started | found | _options(job)
 
 
 def _print_parameters(parts: Parts) -> None:

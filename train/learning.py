@@ -126,11 +126,11 @@ def _conclusion(trained: list[Validation], curve: Curve | None, gain: Estimate |
     steps = (
         f"twice the steps at most about {_gain(curve.gain)}"
         if curve
-        else f"no forecast for more steps: {len(trained)} validations, {LEAST_POINTS} are needed, lower "
+        else f"no forecast for more steps: validations {len(trained)} of at least {LEAST_POINTS}, lower "
         "trainer.validate_every"
     )
     return (
-        f"enough data? accepted {np.mean(last.held_out):.3f} on held-out images; {rollouts}; {steps}; "
+        f"enough data? accepted {np.mean(last.held_out):.3f} on held-out images; {rollouts}; {steps}"
         f"{_advice(curve.gain if curve else None, gain)}"
     )
 
@@ -141,15 +141,19 @@ def _gain(gain: Estimate) -> str:
 
 def _advice(steps: Estimate | None, rollouts: Estimate | None) -> str:
     """What to try, if the intervals say it."""
-    paying = {"rollouts.images": rollouts, "trainer.steps": steps}
-    sure = {name: gain for name, gain in paying.items() if gain and gain.low >= WORTH}
+    forecast = {"rollouts.images": rollouts, "trainer.steps": steps}
+    known = {name: gain for name, gain in forecast.items() if gain}
+    sure = {name: gain for name, gain in known.items() if gain.low >= WORTH}
     if sure:
-        return f"raise {max(sure, key=lambda name: sure[name].value)}"
-    if any(gain and gain.high >= WORTH for gain in paying.values()):
-        return "too close to tell: raise trainer.validation_images for narrower intervals"
-    if steps is None:
-        return "more rollouts do not pay"
-    return "neither pays: other or larger heads might"
+        return f"; raise {max(sure, key=lambda name: sure[name].value)}"
+    if any(gain.high >= WORTH for gain in known.values()):
+        return (
+            f"; a gain counts from {WORTH:+.2f} on, which is too close to tell: raise "
+            "trainer.validation_images for narrower intervals"
+        )
+    if len(known) == len(forecast):
+        return f"; neither gains {WORTH:+.2f}: other or larger heads might"
+    return "".join(f"; more {name} would not gain {WORTH:+.2f}" for name in known)
 
 
 def _validations(path: Path) -> list[Validation]:

@@ -1,7 +1,7 @@
 """The folder of a training run: who may write to it, what it was started with, where it goes on from.
 
 config.yaml      every option of the last session
-contract.json    what the weights depend on; a run only goes on under the same
+run.json         what the weights depend on; a run only goes on under the same
 metrics.csv      learning.json   checkpoints/   validation/   heads/   benchmark/   wandb/   tensorboard/
 """
 
@@ -21,7 +21,7 @@ AUTO, ANEW = "auto", "false"
 """What `resume` may be, besides the path of a checkpoint."""
 BENCHMARK = "benchmark"
 CHECKPOINTS = "checkpoints"
-CONTRACT = "contract.json"
+CONTRACT = "run.json"
 CONFIG = "config.yaml"
 HEADS = "heads"
 VALIDATION = "validation"
@@ -134,15 +134,36 @@ def enter(folder: Path, contract: Mapping[str, Any], config: str) -> None:
                 "another folder=, or start anew with resume=false (the old run is moved aside)"
             )
         if path.exists() and (differing := _differing(_read_contract(path), wanted)):
-            raise RowcastError(
-                f"expected the options that the run in {folder} was started with, {differing}: set them so, "
-                "choose another folder=, or start anew with resume=false (the old run is moved aside)"
-            )
+            raise _others(folder, differing)
         if not path.exists():
             write_durably(path, (json.dumps(wanted, indent=1) + "\n").encode())
         write_durably(folder / CONFIG, config.encode())
     except OSError as error:
         raise unwritable(folder, error) from error
+
+
+def require_options(folder: Path, resume: str, options: Mapping[str, Any]) -> None:
+    """Refuses before any work what `enter` would refuse later.
+
+    Args:
+        folder: The run's folder.
+        resume: `auto`, `false` or the path of a checkpoint; the last two bind nobody to this folder's run.
+        options: Those of a contract that are known from the start.
+
+    Raises:
+        RowcastError: as `enter`.
+    """
+    if resume == AUTO and (started := contract_of(folder)):
+        wanted = _as_read(options)
+        if differing := _differing({name: started.get(name) for name in wanted}, wanted):
+            raise _others(folder, differing)
+
+
+def _others(folder: Path, differing: str) -> RowcastError:
+    return RowcastError(
+        f"expected the options that the run in {folder} was started with, {differing}: set them so, "
+        "choose another folder=, or start anew with resume=false (the old run is moved aside)"
+    )
 
 
 def resume_point(folder: Path, resume: str) -> Path | None:

@@ -29,7 +29,7 @@ def guidance(case: Case) -> Proof:
     trained, live = case.config.sampling.guidance, case.sampling.guidance
     return Proof(
         expected=f"guidance {trained:g}, as in training",
-        found=f"{live:g}",
+        found=f"guidance {live:g}",
         ok=trained == live,
         advice=f"pass sampling.guidance={trained:g}, or train with the new one: it changes every law",
     )
@@ -41,7 +41,7 @@ def sampling(case: Case) -> Proof:
     differing = [name for name in trained if trained[name] != live[name]]
     return Proof(
         expected=", ".join(f"{name} {trained[name]}" for name in trained if name != "guidance"),
-        found=", ".join(f"{name} {live[name]}" for name in differing) if differing else "those",
+        found=", ".join(f"{name} {live[name]}" for name in trained if name != "guidance"),
         ok=not differing,
         advice="pass " + " ".join(f"sampling.{name}={_word(trained[name])}" for name in differing)
         + ", or make rollouts under the new sampling and train on them",
@@ -69,10 +69,9 @@ def library(case: Case) -> Proof:
     if recorded is None:
         return Proof(expected=expected, found="a bundle that records none", ok=None)
     error, tolerance = drift(recorded, case.backbone)
-    same = recorded.versions == now.versions
     return Proof(
         expected=f"{expected}, by {recorded.versions}, within {tolerance:.1%} of their spread",
-        found=f"{100 * error:.2g}% off, by {'the same' if same else now.versions}",
+        found=f"{100 * error:.2g}% off, by {now.versions}",
         ok=error <= tolerance,
         advice=f"install the versions of training: pip install torch=={recorded.torch.partition('+')[0]} "
         f"transformers=={recorded.transformers}; and run python -m backbones check",

@@ -76,7 +76,7 @@ def test_a_revision_is_a_branch_or_a_commit(hub, files, tmp_path, backbone):
     assert load_heads("me/heads", backbone).options.horizontal == 1
     assert load_heads("me/heads@main", backbone).options.horizontal == 1
     assert load_heads(f"me/heads@{first}", backbone).options.horizontal == 3
-    refused("me/heads@v9", backbone, "at 'me/heads@v9', found: 404 .*v9.*; check the path or the name")
+    refused("me/heads@v9", backbone, "folder me/heads@v9, .* found: 404 .*v9.*; check the path or the name")
 
 
 def test_a_folder_comes_before_the_hub(hub, tmp_path, monkeypatch, backbone):
@@ -105,9 +105,7 @@ def test_a_path_that_the_system_cannot_read(hub, place, backbone):
 
 
 def test_what_the_hub_lacks(hub, backbone):
-    refused(
-        "me/heads", backbone, "bundle folder or a repository of heads on the hub at 'me/heads', found: 404"
-    )
+    refused("me/heads", backbone, "which is not there, or on the hub by that name, found: 404")
     hub.seed("me/model", {"README.md": b"hello"})
     refused("me/model", backbone, "expected a head bundle at me/model on the hub, found no config.json")
 
@@ -196,7 +194,7 @@ def test_a_benchmark_takes_names_among_folders(hub, files, tmp_path, backbone):
     asked = len(hub.requests)
     assert find_bundles(["me/heads"], {"ar": "ar"}) == {}
     assert len(hub.requests) == asked, "nothing is downloaded for decoders without heads"
-    with pytest.raises(RowcastError, match="repository of heads on the hub at 'me/typo'"):
+    with pytest.raises(RowcastError, match="a bundle in the folder me/typo, which is not there"):
         find_bundles(["me/heads", "me/typo"], methods)
 
 

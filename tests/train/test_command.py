@@ -112,7 +112,7 @@ def test_the_run_folder_says_what_it_holds(runs):
     names = {path.name for path in (whole / "train").iterdir()}
     expected = {
         "config.yaml",
-        "contract.json",
+        "run.json",
         "metrics.csv",
         "learning.json",
         "checkpoints",

@@ -45,7 +45,7 @@ def test_a_rising_curve_calls_for_more_steps(tmp_path):
 
 
 def test_neither_pays_once_all_is_flat(tmp_path):
-    assert "neither pays" in conclude(run(tmp_path, power=0.0), 192).conclusion
+    assert "neither gains" in conclude(run(tmp_path, power=0.0), 192).conclusion
 
 
 def test_within_the_first_epoch_rollouts_are_not_the_limit(tmp_path):
@@ -57,7 +57,7 @@ def test_within_the_first_epoch_rollouts_are_not_the_limit(tmp_path):
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"points": 4}, "3 validations, 4 are needed, lower trainer.validate_every"),
+        ({"points": 4}, "validations 3 of at least 4, lower trainer.validate_every"),
         ({"images": 3}, "cannot tell: trainer.validation_images must be at least 4"),
     ],
 )

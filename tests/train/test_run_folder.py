@@ -67,7 +67,7 @@ def test_rollouts_are_kept_apart_from_the_run(tmp_path, place):
 
 def test_checkpoints_without_a_contract_are_refused(tmp_path):
     save(tmp_path, 10)
-    with pytest.raises(RowcastError, match=r"expected .*contract.json"):
+    with pytest.raises(RowcastError, match=r"expected .*run.json"):
         run.enter(tmp_path, CONTRACT, "")
     assert not (tmp_path / run.CONTRACT).exists()
     run.set_aside(tmp_path)

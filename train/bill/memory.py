@@ -118,7 +118,7 @@ def _validation(setting: Setting) -> dict[str, int]:
     held, images = sum(trained(setting).values()), setting.job.trainer.validation_images
     single = setting.drafted
     painted = max(images * single.image, images * single.open + setting.pixels.work(images))
-    return {"backbone": setting.footprint.weights, "training": held, _images(images): painted}
+    return {"backbone": setting.footprint.weights, "heads and optimiser": held, _images(images): painted}
 
 
 def _benchmark(setting: Setting, space: int) -> dict[str, int]:

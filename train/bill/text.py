@@ -52,7 +52,8 @@ def time_table(times: Sequence[Duration]) -> str:
     """How long the phases take."""
     rows = [(time.name, _span(time), time.work) for time in times]
     reasons = "\n".join(dict.fromkeys(f"  {time.why}" for time in times))
-    return f"{_table('time', rows)}\n{reasons}"
+    uncounted = "  what validation and the benchmark paint comes on top"
+    return f"{_table('time', rows)}\n{reasons}\n{uncounted}"
 
 
 def shards_table(setting: Setting) -> str:

@@ -79,7 +79,9 @@ def check_memory(setting: Setting, space: int, phases: Sequence[Phase]) -> None:
     if advice is None:
         half = "model.dtype=bfloat16, " if setting.backbone.dtype.itemsize == FP32 else ""
         least = ceil(least_memory(setting, space) / 1e9)
-        change = f"take {half}a smaller model.size or a device of {least} GB, since one image is too much"
+        change = (
+            f"one image at a time is too much as well: take {half}a smaller model, or a device of {least} GB"
+        )
     else:
         change = f"{' '.join(advice)} fits"
     raise NoRoomError(f"expected at most {space / 1e9:.1f} GB on each device, found {text}: {change}")
