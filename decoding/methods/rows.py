@@ -2,9 +2,7 @@
 
 The law of a row's first token is the output at the last place of the row above, which may not be known yet.
 Then the latest token of that row is fed there as a stand-in, until the true one is fed. (ZipAR's own code
-does so for families without row ends. For the others it feeds the row end early, and once: its entry stays.
-Here a row end rides with the last token of its row, so all families get a stand-in, and in the end the true
-entries.)
+feeds a row end early instead. Here it rides with the last token of its row.)
 Entries lie in the cache in the order of their arrival, at their true raster places.
 """
 

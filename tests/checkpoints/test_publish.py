@@ -59,7 +59,7 @@ def test_a_published_bundle_is_loaded_by_name_and_then_offline(hub, bundle, back
     assert load_heads("me/heads", backbone).labels == saved.labels
     assert load_heads(f"me/heads@{done.commit}", backbone).labels == saved.labels
     assert len(hub.requests) == asked
-    with pytest.raises(RowcastError, match=r"folder me/others, .* found: Cannot find .* the hub needs a network"):
+    with pytest.raises(RowcastError, match=r"folder me/others, .* Cannot find .* the hub needs a network"):
         load_heads("me/others", backbone)
 
 
