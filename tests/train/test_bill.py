@@ -158,7 +158,8 @@ def test_what_is_advised_fits(small, name, section, options):
 
 def test_nothing_is_advised_where_nothing_fits(small):
     with pytest.raises(
-        RowcastError, match=r"take a smaller model.size or a device of \d+ GB, since one image"
+        RowcastError,
+        match=r"one image at a time is too much as well: take a smaller model, or a device of \d+ GB",
     ):
         check_memory(small, 10**8, [phase("rollouts", small, 10**8)])
 
